@@ -1,52 +1,33 @@
 //! The truth about a run, which no process in it knows, and the checks against it.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::fmt;
 
-use anabranch_model::{Epoch, Group, Incarnation, Nanos, PlanVersion, StageId, TaskId};
+use anabranch_model::{Epoch, Group, Incarnation, PlanVersion, TaskId};
 use anabranch_protocol::coordinator::{Checkpoint, Entry, Owner};
-use anabranch_protocol::membership::{Member, Process};
+use anabranch_protocol::membership::Process;
 
-use crate::event::Handle;
+use crate::Checked;
 use crate::scenario::Scenario;
-use crate::store::Store;
-use crate::task::Marker;
+use crate::task::End;
 
-/// An invariant that did not hold.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Violation {
-    /// Its name: `prefix`, `commit`, `fencing`, `progress`, `restore`, `request`, `ended`, `grant`, `lease`,
-    /// `placement`.
-    pub invariant: &'static str,
-    /// What was wrong.
-    pub message: String,
-    /// When, in virtual time.
-    pub at: Nanos,
-}
-
-impl fmt::Display for Violation {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} violated at {} us: {}", self.invariant, self.at.0 / 1000, self.message)
-    }
-}
-
-type Acknowledgements = BTreeMap<Epoch, (Handle, bool)>;
+/// A checkpoint's name.
+pub(crate) type CheckpointId = (Incarnation, Epoch);
 
 /// The true state of a run.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) struct Truth {
     /// Entries of the log as first written.
-    log: BTreeMap<u64, Entry<Handle>>,
+    log: BTreeMap<u64, Entry<End>>,
     /// The job has ended, and its log records that.
     ended: Option<Incarnation>,
-    /// The newest incarnation in the log.
-    pub(crate) newest: Incarnation,
-    /// The version of its plan.
-    version: PlanVersion,
-    committed: BTreeSet<Epoch>,
-    /// Positions of the sources at each committed checkpoint.
-    positions: BTreeMap<(Incarnation, Epoch), Vec<usize>>,
-    cuts: BTreeMap<(Incarnation, TaskId), BTreeMap<Epoch, usize>>,
+    /// Incarnations in the log, each with the version of its plan and the newest checkpoint before it.
+    begun: BTreeMap<Incarnation, (PlanVersion, Option<CheckpointId>)>,
+    /// Committed checkpoints.
+    checkpoints: BTreeMap<CheckpointId, Checkpoint<End>>,
+    /// Those whose files may be deleted.
+    pub(crate) forgotten: BTreeSet<CheckpointId>,
+    /// The epochs that each task has ended.
+    ends: BTreeMap<(Incarnation, TaskId), BTreeMap<Epoch, End>>,
     /// Granted epochs of each incarnation, and whether each ends with a checkpoint. A coordinator that does
     /// not know yet that it is fenced may grant otherwise than its successor.
     granted: BTreeMap<(Incarnation, Epoch), BTreeSet<bool>>,
@@ -56,32 +37,11 @@ pub(crate) struct Truth {
     owner: Option<Owner>,
     /// Processes with tasks of an incarnation that its coordinator has declared lost.
     lost: BTreeSet<(Incarnation, Process)>,
-    acknowledged: BTreeMap<(Incarnation, TaskId), Acknowledgements>,
     /// The newest checkpoint that each sink has made visible.
-    shown: BTreeMap<u32, Epoch>,
+    shown: BTreeMap<TaskId, Epoch>,
 }
 
-type Checked = Result<(), (&'static str, String)>;
-
 impl Truth {
-    pub(crate) fn new() -> Self {
-        Truth {
-            version: PlanVersion(1),
-            log: BTreeMap::new(),
-            ended: None,
-            newest: Incarnation(0),
-            committed: BTreeSet::new(),
-            positions: BTreeMap::new(),
-            cuts: BTreeMap::new(),
-            granted: BTreeMap::new(),
-            markers: BTreeMap::new(),
-            owner: None,
-            lost: BTreeSet::new(),
-            acknowledged: BTreeMap::new(),
-            shown: BTreeMap::new(),
-        }
-    }
-
     /// A coordinator grants a group.
     pub(crate) fn grants(&mut self, incarnation: Incarnation, group: Group, checkpoint: bool) {
         for epoch in (group.first.0..=group.last.0).map(Epoch) {
@@ -104,52 +64,43 @@ impl Truth {
         }
     }
 
-    /// A source cuts an epoch. Only one that is `at_end` may do so without a grant.
-    pub(crate) fn cut(
-        &mut self,
-        incarnation: Incarnation,
-        source: TaskId,
-        marker: Marker,
-        (position, at_end): (usize, bool),
-    ) -> Checked {
-        let epoch = marker.epoch;
-        let granted = self.granted.get(&(incarnation, epoch));
-        if !marker.closes {
-            let others = *self.markers.entry((incarnation, epoch)).or_insert(marker.snapshot);
-            if others != marker.snapshot || !granted.is_some_and(|granted| granted.contains(&marker.snapshot)) {
-                let said = format!("the grant says {granted:?}, and another source {others}");
-                return Err(("grant", format!("{source} cuts {marker:?}, but {said}")));
+    /// What a task has ended by this epoch, if that is this epoch or its last one.
+    pub(crate) fn end_by(&self, incarnation: Incarnation, task: TaskId, epoch: Epoch) -> Option<End> {
+        let (_, end) = self.ends.get(&(incarnation, task))?.range(..=epoch).next_back()?;
+        (end.epoch == epoch || end.closes).then_some(*end)
+    }
+
+    /// A task ends an epoch.
+    pub(crate) fn ends(&mut self, end: End, scenario: &Scenario) -> Checked {
+        let End { incarnation, task, epoch, snapshot, closes, .. } = end;
+        if let Some(records) = scenario.records(task) {
+            let granted = self.granted.get(&(incarnation, epoch));
+            let wrong = |said: String| Err(("grant", format!("{task} ends {end:?}, but {said}")));
+            if !closes {
+                let others = *self.markers.entry((incarnation, epoch)).or_insert(snapshot);
+                if others != snapshot || !granted.is_some_and(|granted| granted.contains(&snapshot)) {
+                    return wrong(format!("the grant says {granted:?}, and another source {others}"));
+                }
+            }
+            // Only a source without further records may do so.
+            if closes && end.position < records && granted.is_none() {
+                return wrong("the epoch was not granted".into());
             }
         }
-        if marker.closes && !at_end && granted.is_none() {
-            return Err(("grant", format!("{source} ends with {epoch}, which was not granted")));
-        }
-        let before = self.cuts.entry((incarnation, source)).or_default().insert(epoch, position);
-        match before {
+        match self.ends.entry((incarnation, task)).or_default().insert(epoch, end) {
             None => Ok(()),
-            Some(_) => Err(("fencing", format!("{source} ran twice in incarnation {} ({epoch})", incarnation.0))),
+            Some(_) => Err(("fencing", format!("{task} ran twice in incarnation {} ({epoch})", incarnation.0))),
         }
     }
 
-    pub(crate) fn acknowledged(
-        &mut self,
-        incarnation: Incarnation,
-        task: TaskId,
-        epoch: Epoch,
-        snapshot: Handle,
-        finished: bool,
-    ) {
-        self.acknowledged.entry((incarnation, task)).or_default().entry(epoch).or_insert((snapshot, finished));
+    /// The newest incarnation in the log, and the version of its plan.
+    fn newest(&self) -> (Incarnation, PlanVersion) {
+        let begun = self.begun.last_key_value().map(|(incarnation, (version, _))| (*incarnation, *version));
+        begun.unwrap_or((Incarnation(0), PlanVersion(1)))
     }
 
     /// An entry was written to the log.
-    pub(crate) fn logged(
-        &mut self,
-        sequence: u64,
-        entry: &Entry<Handle>,
-        scenario: &Scenario,
-        store: &Store,
-    ) -> Checked {
+    pub(crate) fn logged(&mut self, sequence: u64, entry: &Entry<End>, scenario: &Scenario) -> Checked {
         if let Some(first) = self.log.get(&sequence) {
             return match first == entry {
                 true => Ok(()),
@@ -163,23 +114,24 @@ impl Truth {
         if self.ended.is_some() {
             return Err(("ended", format!("after the job had ended came {entry:?}")));
         }
-        if entry.incarnation() < self.newest {
-            return Err(("fencing", format!("after incarnation {} came {entry:?}", self.newest.0)));
+        let (newest, version) = self.newest();
+        if entry.incarnation() < newest {
+            return Err(("fencing", format!("after incarnation {} came {entry:?}", newest.0)));
         }
         match entry {
-            Entry::Begins(_, _, version) if *version < self.version => {
-                Err(("change", format!("version {} begins after version {}", version.0, self.version.0)))
+            Entry::Begins(_, _, next) if *next < version => {
+                Err(("change", format!("version {} begins after version {}", next.0, version.0)))
+            }
+            Entry::Begins(incarnation, ..) if *incarnation == newest => {
+                Err(("fencing", format!("incarnation {} began twice", incarnation.0)))
             }
             Entry::Begins(incarnation, owner, version) => {
-                (self.owner, self.version) = (Some(*owner), *version);
-                if *incarnation == self.newest {
-                    return Err(("fencing", format!("incarnation {} began twice", incarnation.0)));
-                }
-                self.newest = *incarnation;
+                self.owner = Some(*owner);
+                self.begun.insert(*incarnation, (*version, self.checkpoints.keys().next_back().copied()));
                 Ok(())
             }
-            Entry::Adopts(incarnation, _) if *incarnation != self.newest => {
-                Err(("fencing", format!("incarnation {} is adopted after {}", incarnation.0, self.newest.0)))
+            Entry::Adopts(incarnation, _) if *incarnation != newest => {
+                Err(("fencing", format!("incarnation {} is adopted after {}", incarnation.0, newest.0)))
             }
             Entry::Adopts(_, owner) => {
                 // What the coordinator before has declared lost goes on, if its successor finds it.
@@ -187,172 +139,79 @@ impl Truth {
                 self.lost.clear();
                 Ok(())
             }
-            Entry::Checkpoint(checkpoint) => self.checkpoint(checkpoint, scenario, store),
+            Entry::Checkpoint(checkpoint) => self.commits(checkpoint, scenario),
             Entry::Ended(incarnation) => {
                 self.ended = Some(*incarnation);
-                let all: Vec<usize> = scenario.records.iter().map(Vec::len).collect();
-                compare(scenario, &all, None, store, "the end that the log speaks of")
+                self.finished(*incarnation, false, scenario)
             }
-            Entry::Unusable(_) => Ok(()),
+            Entry::Unusable(_) => Err(("commit", "an entry was written that is never written".into())),
         }
     }
 
-    fn checkpoint(&mut self, checkpoint: &Checkpoint<Handle>, scenario: &Scenario, store: &Store) -> Checked {
+    /// A checkpoint is committed: it has what each task took at its epoch, or at the task's last one before.
+    fn commits(&mut self, checkpoint: &Checkpoint<End>, scenario: &Scenario) -> Checked {
         let Checkpoint { epoch, incarnation, version, tasks } = checkpoint;
-        if *version != self.version {
-            return Err(("change", format!("{epoch} is committed by version {}, not {}", version.0, self.version.0)));
+        let (_, present) = self.newest();
+        if *version != present {
+            return Err(("change", format!("{epoch} is committed by version {}, not {}", version.0, present.0)));
         }
-        if !self.committed.insert(*epoch) || self.committed.last() != Some(epoch) {
+        if self.checkpoints.keys().any(|(_, committed)| committed >= epoch) {
             return Err(("commit", format!("{epoch} is committed again or after a later one")));
         }
         for task in scenario.tasks(*version).all {
-            let said = self.acknowledged.get(&(*incarnation, task));
-            let last = said.and_then(|said| said.range(..=*epoch).next_back());
-            let counts = |(at, (_, finished)): &(&Epoch, &(Handle, bool))| *at == epoch || *finished;
-            let Some((_, (snapshot, _))) = last.filter(counts) else {
-                return Err(("commit", format!("{task} has not acknowledged {epoch}, which is committed")));
-            };
-            if tasks.get(&task) != Some(snapshot) {
-                return Err(("commit", format!("the checkpoint of {epoch} has not what {task} acknowledged")));
-            }
-            if !matches!(store.objects.get(snapshot), Some(Some(_))) {
-                return Err(("commit", format!("the snapshot of {task} at {epoch} is not whole")));
+            let end = self.end_by(*incarnation, task, *epoch).filter(|end| end.snapshot || end.closes);
+            if end.is_none() || tasks.get(&task) != end.as_ref() {
+                let has = tasks.get(&task);
+                return Err(("commit", format!("{epoch} is committed with {has:?} of {task}, which has {end:?}")));
             }
         }
-        let position = |source| {
-            let cuts = self.cuts.get(&(*incarnation, Scenario::source(source)))?;
-            cuts.range(..=*epoch).next_back().map(|(_, position)| *position)
-        };
-        let positions: Option<Vec<usize>> = (0..scenario.sources).map(position).collect();
-        let Some(positions) = positions else {
-            return Err(("commit", format!("a source has not cut {epoch}, which is committed")));
-        };
-        self.positions.insert((*incarnation, *epoch), positions);
+        self.checkpoints.insert((*incarnation, *epoch), checkpoint.clone());
         Ok(())
     }
 
-    /// A sink has made visible what a checkpoint contains: its part of the table must be the result of the
-    /// inputs up to the cuts.
-    pub(crate) fn published(
-        &mut self,
-        sink: u32,
-        checkpoint: (Incarnation, Epoch),
-        new_rows: usize,
-        scenario: &Scenario,
-        store: &Store,
-    ) -> Checked {
-        let Some(positions) = self.positions.get(&checkpoint) else {
-            return Err(("prefix", format!("sink {sink} shows {}, which is not committed", checkpoint.1)));
-        };
-        let shown = self.shown.entry(sink).or_insert(checkpoint.1);
-        if checkpoint.1 < *shown {
-            return match new_rows {
-                0 => Ok(()),
-                _ => Err(("prefix", format!("sink {sink} shows rows of {} after {shown}", checkpoint.1))),
-            };
+    /// A task restores a checkpoint. Returns whether its files are there, as they must be: of an old
+    /// incarnation they may have been deleted since.
+    pub(crate) fn restores(&self, incarnation: Incarnation, from: Option<CheckpointId>) -> Checked<bool> {
+        let newest = self.begun.get(&incarnation).and_then(|(_, newest)| *newest);
+        if from != newest {
+            let text = format!("incarnation {} starts from {from:?}, the newest was {newest:?}", incarnation.0);
+            return Err(("restore", text));
         }
-        *shown = checkpoint.1;
-        compare(scenario, positions, Some(sink), store, &format!("sink {sink} after {}", checkpoint.1))
+        match from.filter(|from| self.forgotten.contains(from)) {
+            Some(from) if incarnation >= self.newest().0 => {
+                Err(("restore", format!("incarnation {} needs {from:?}, whose files are gone", incarnation.0)))
+            }
+            gone => Ok(gone.is_none()),
+        }
     }
 
-    /// An incarnation reports that the job has ended: its last checkpoint is visible at every sink, and if
-    /// the job was not stopped, all results are. (A stopped job may be resumed by a coordinator that has not
-    /// received the stop.)
-    pub(crate) fn finished(
-        &self,
-        incarnation: Incarnation,
-        stopped: bool,
-        scenario: &Scenario,
-        store: &Store,
-    ) -> Checked {
+    /// A sink has made visible what a checkpoint contains.
+    pub(crate) fn shows(&mut self, sink: TaskId, checkpoint: CheckpointId) -> Checked {
+        if !self.checkpoints.contains_key(&checkpoint) {
+            return Err(("prefix", format!("{sink} shows {checkpoint:?}, which is not committed")));
+        }
+        let shown = self.shown.entry(sink).or_insert(checkpoint.1);
+        *shown = checkpoint.1.max(*shown);
+        Ok(())
+    }
+
+    /// An incarnation has ended the job: what its last checkpoint contains is visible at every sink, and if
+    /// the job was not stopped, it contains everything. (A stopped job may be resumed by a coordinator that
+    /// has not received the stop.)
+    pub(crate) fn finished(&self, incarnation: Incarnation, stopped: bool, scenario: &Scenario) -> Checked {
         // If the job had ended before, the incarnation that ended it.
         let incarnation = self.ended.filter(|_| incarnation == Incarnation(0)).unwrap_or(incarnation);
-        let last = self.positions.range((incarnation, Epoch(0))..=(incarnation, Epoch(u64::MAX))).next_back();
-        let Some(((_, epoch), positions)) = last else {
+        let mut own = self.checkpoints.range((incarnation, Epoch(0))..=(incarnation, Epoch(u64::MAX)));
+        let Some((_, Checkpoint { tasks, .. })) = own.next_back() else {
             return Err(("prefix", format!("incarnation {} ended without a checkpoint", incarnation.0)));
         };
-        // A rival may have made more visible already.
-        for sink in (0..scenario.sinks).filter(|sink| self.shown.get(sink).is_none_or(|shown| shown <= epoch)) {
-            compare(scenario, positions, Some(sink), store, &format!("sink {sink} at the end"))?;
-        }
-        let all: Vec<usize> = scenario.records.iter().map(Vec::len).collect();
-        if stopped { Ok(()) } else { compare(scenario, &all, None, store, "the end") }
-    }
-
-    /// Whether an incarnation is certainly over.
-    pub(crate) fn is_old(&self, incarnation: Incarnation) -> bool {
-        incarnation < self.newest
-    }
-}
-
-/// A placement uses each slot for at most one task of a stage, and the label that a stage needs.
-pub(crate) fn placed(scenario: &Scenario, members: &[Member], placement: &BTreeMap<TaskId, Process>) -> Checked {
-    let wrong = |text: String| Err(("placement", text));
-    if !placement.keys().eq(scenario.tasks(PlanVersion(1)).all.iter()) {
-        return wrong(format!("not every task has one process: {placement:?}"));
-    }
-    for stage in scenario.stages() {
-        let of_stage = placement.iter().filter(|(task, _)| task.stage == stage.id);
-        let mut used: BTreeMap<Process, u32> = BTreeMap::new();
-        of_stage.for_each(|(_, process)| *used.entry(*process).or_default() += 1);
-        for (process, tasks) in used {
-            let Some(member) = members.iter().find(|member| member.process == process) else {
-                return wrong(format!("{process:?} is no member"));
-            };
-            if tasks > member.slots || stage.label.as_ref().is_some_and(|label| !member.labels.contains(label)) {
-                return wrong(format!("{process:?} does not suit {tasks} tasks of {}", stage.id));
+        for (task, end) in tasks {
+            let unread = scenario.records(*task).is_some_and(|records| end.position < records);
+            let hidden = task.stage.0 == 2 && self.shown.get(task).is_none_or(|shown| *shown < end.epoch);
+            if hidden || (unread && !stopped) {
+                return Err(("prefix", format!("the job has ended with {end:?}: hidden {hidden}, unread {unread}")));
             }
         }
+        Ok(())
     }
-    Ok(())
-}
-
-/// Tasks that were nowhere before are spread over the slots beside those of other jobs, unless these have
-/// taken all: none would have more room at a worker with a free slot for each stage.
-pub(crate) fn spread(scenario: &Scenario, members: &[Member], placement: &BTreeMap<TaskId, Process>) -> Checked {
-    let others = scenario.others(members);
-    if scenario.labelled_sinks || members.iter().all(|member| others[&member.process] >= member.slots) {
-        return Ok(());
-    }
-    let own = |member: &Member, stage: StageId| {
-        let here = |(task, process): &(&TaskId, &Process)| **process == member.process && task.stage == stage;
-        placement.iter().filter(here).count() as u32
-    };
-    let stages = scenario.stages();
-    let slots = |member: &Member| stages.iter().map(|stage| own(member, stage.id)).max().unwrap_or(0);
-    let taken = |member: &Member| others[&member.process] + slots(member);
-    for full in members.iter().filter(|member| slots(member) > 0) {
-        for empty in members.iter().filter(|member| slots(member) < member.slots) {
-            if taken(full) * empty.slots > (taken(empty) + 1) * full.slots {
-                return Err(("placement", format!("{empty:?} had more room than {full:?}: {placement:?}")));
-            }
-        }
-    }
-    Ok(())
-}
-
-/// Compares the visible rows, of one sink or of all, with the results of the records up to these positions.
-fn compare(scenario: &Scenario, positions: &[usize], sink: Option<u32>, store: &Store, place: &str) -> Checked {
-    let of_sink = |key: u8| sink.is_none_or(|sink| u32::from(key) % scenario.sinks == sink);
-    let mut expected: BTreeMap<u8, u64> = BTreeMap::new();
-    for (records, position) in scenario.records.iter().zip(positions) {
-        for key in records[..*position].iter().filter(|key| of_sink(**key)) {
-            *expected.entry(*key).or_default() += 1;
-        }
-    }
-    let mut visible: BTreeMap<u8, BTreeSet<u64>> = BTreeMap::new();
-    for (key, count) in store.visible.iter().filter(|(key, _)| of_sink(*key)) {
-        if !visible.entry(*key).or_default().insert(*count) {
-            return Err(("prefix", format!("{place}: key {key} has its count {count} twice")));
-        }
-    }
-    for key in expected.keys().chain(visible.keys()) {
-        let due = expected.get(key).copied().unwrap_or(0);
-        let counts = visible.get(key);
-        let (number, last) = (counts.map_or(0, BTreeSet::len) as u64, counts.and_then(BTreeSet::last).unwrap_or(&0));
-        if number != due || *last != due {
-            return Err(("prefix", format!("{place}: key {key} has {number} counts up to {last}, not {due}")));
-        }
-    }
-    Ok(())
 }

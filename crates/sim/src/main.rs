@@ -5,7 +5,7 @@
 
 use std::process::ExitCode;
 
-use anabranch_sim::{Options, Seen, engine, run};
+use anabranch_sim::{Options, Run, Seen, engine, run};
 
 /// Seeds of the coordinator for one of the engine.
 const COORDINATOR_SEEDS: u64 = 20;
@@ -26,30 +26,30 @@ fn main() -> ExitCode {
         }
     };
     println!("simulating from seed {first} on; stop with Ctrl-C");
-    let (mut seen, mut engine_seen) = (Seen::default(), engine::Seen::default());
+    let (mut seen, mut engine_seen) = (Seen::default(), Seen::default());
     for (done, seed) in (1..).zip(first..) {
-        let result = engine::run(&queries, seed, engine::Options::default());
-        if result.violation.is_some() {
-            let traced = engine::Options { trace: true, ..engine::Options::default() };
-            println!("the engine: {}", engine::run(&queries, seed, traced));
+        if !simulate("the engine", seed, &mut engine_seen, |seed, options| engine::run(&queries, seed, options)) {
             return ExitCode::FAILURE;
         }
-        engine_seen.add(&result.seen);
         let many = seed.saturating_mul(COORDINATOR_SEEDS);
-        for seed in many..many.saturating_add(COORDINATOR_SEEDS) {
-            let result = run(seed, Options::default());
-            if result.violation.is_some() {
-                println!("the coordinator: {}", run(seed, Options { trace: true, ..Options::default() }));
-                return ExitCode::FAILURE;
-            }
-            seen.add(&result.seen);
+        if !(many..many.saturating_add(COORDINATOR_SEEDS)).all(|seed| simulate("the coordinator", seed, &mut seen, run))
+        {
+            return ExitCode::FAILURE;
         }
         if done % LINE_EVERY == 0 {
-            println!(
-                "{done} seeds of the engine: {engine_seen:?}\n{} of the coordinator: {seen:?}",
-                done * COORDINATOR_SEEDS
-            );
+            println!("{done} seeds of the engine: {engine_seen}");
+            println!("{} of the coordinator: {seen}", done * COORDINATOR_SEEDS);
         }
     }
     ExitCode::SUCCESS
+}
+
+/// Simulates a seed, and shows what happens in it if it violates an invariant. Returns whether it does not.
+fn simulate(what: &str, seed: u64, seen: &mut Seen, run: impl Fn(u64, Options) -> Run) -> bool {
+    let result = run(seed, Options::default());
+    seen.extend(&result.seen);
+    if result.violation.is_some() {
+        println!("{what}: {}", run(seed, Options { trace: true, ..Options::default() }));
+    }
+    result.violation.is_none()
 }

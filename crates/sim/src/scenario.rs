@@ -1,6 +1,6 @@
 //! What a seed decides: the job, the faults of its surroundings, and the settings of its coordinator.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -15,25 +15,16 @@ pub(crate) const MS: u64 = 1_000_000;
 pub(crate) const FAULTS_END: u64 = 3_000 * MS;
 /// How long a job may take after that.
 pub(crate) const PROGRESS_WITHIN: u64 = 20_000 * MS;
-/// A label of workers.
-pub(crate) const LABEL: &str = "near";
-/// Different keys.
-pub(crate) const KEYS: u64 = 7;
 
 /// Drawn from the seed before the run.
 #[derive(Clone, Debug)]
 pub(crate) struct Scenario {
-    pub(crate) sources: u32,
-    pub(crate) counters: u32,
-    pub(crate) sinks: u32,
+    /// Tasks of each stage: sources, operators, sinks.
+    parallelism: [u32; 3],
     /// Slots of each worker.
     pub(crate) slots: Vec<u32>,
-    /// Slots of each worker that other jobs have taken.
-    pub(crate) others: Vec<u32>,
-    /// Sinks need a worker with [`LABEL`], which the first one has.
-    pub(crate) labelled_sinks: bool,
-    /// Keys of the records of each source, in order.
-    pub(crate) records: Vec<Vec<u8>>,
+    /// Records of each source.
+    records: Vec<u64>,
     /// When a checkpoint is requested.
     pub(crate) requests: Vec<u64>,
     /// When the job changes to another version of its plan.
@@ -59,20 +50,13 @@ pub(crate) struct Scenario {
 
 impl Scenario {
     pub(crate) fn draw(rng: &mut Rng) -> Self {
-        let sources = 1 + rng.below(2) as u32;
         let faulty = rng.below(8) > 0;
         let upto = |rng: &mut Rng, most: u64| if faulty { rng.below(most + 1) } else { 0 };
-        let (counters, sinks, slots) = (1 + rng.below(2) as u32, 1 + rng.below(2) as u32, slots(rng));
-        // Drawn apart, so that a seed decides everything else as before.
-        let mut apart = rng.clone();
+        let parallelism: [u32; 3] = std::array::from_fn(|_| 1 + rng.below(2) as u32);
         Scenario {
-            sources,
-            counters,
-            sinks,
-            others: slots.iter().map(|_| apart.below(5) as u32).collect(),
-            slots,
-            labelled_sinks: rng.below(5) == 0,
-            records: (0..sources).map(|_| records(rng)).collect(),
+            parallelism,
+            slots: slots(rng),
+            records: (0..parallelism[0]).map(|_| rng.below(300)).collect(),
             requests: (0..rng.below(4)).map(|_| rng.below(2_500) * MS).collect(),
             changes: (0..rng.below(4)).map(|_| rng.below(2_500) * MS).collect(),
             stop_at: (rng.below(3) == 0).then(|| rng.below(2_500) * MS),
@@ -87,54 +71,34 @@ impl Scenario {
         }
     }
 
-    pub(crate) fn source(index: u32) -> TaskId {
-        TaskId { stage: StageId(0), index }
+    pub(crate) fn stages(&self) -> Vec<Stage> {
+        let stage = |(id, parallelism): (u32, &u32)| Stage { id: StageId(id), parallelism: *parallelism, label: None };
+        (0..).zip(&self.parallelism).map(stage).collect()
     }
 
-    fn stage(stage: u32, tasks: u32) -> impl Iterator<Item = TaskId> {
-        (0..tasks).map(move |index| TaskId { stage: StageId(stage), index })
+    fn stage(&self, stage: u32) -> impl Iterator<Item = TaskId> + use<> {
+        (0..self.parallelism[stage as usize]).map(move |index| TaskId { stage: StageId(stage), index })
     }
 
     pub(crate) fn tasks(&self, version: PlanVersion) -> Tasks {
-        let stage = |stage, tasks| Self::stage(stage, tasks).collect::<BTreeSet<_>>();
-        let (sources, sinks) = (stage(0, self.sources), stage(2, self.sinks));
-        let all = sources.iter().chain(&sinks).copied().chain(Self::stage(1, self.counters)).collect();
-        Tasks { version, all, sources, sinks }
+        let all: BTreeSet<TaskId> = (0..3).flat_map(|stage| self.stage(stage)).collect();
+        Tasks { version, all, sources: self.stage(0).collect(), sinks: self.stage(2).collect() }
     }
 
-    pub(crate) fn stages(&self) -> Vec<Stage> {
-        let stage = |id, parallelism, label| Stage { id: StageId(id), parallelism, label };
-        let label = self.labelled_sinks.then(|| LABEL.to_owned());
-        vec![stage(0, self.sources, None), stage(1, self.counters, None), stage(2, self.sinks, label)]
+    /// The tasks whose markers a task gets.
+    pub(crate) fn before(&self, task: TaskId) -> Vec<TaskId> {
+        task.stage.0.checked_sub(1).map_or_else(Vec::new, |stage| self.stage(stage).collect())
+    }
+
+    /// How many records a source has; `None` of other tasks.
+    pub(crate) fn records(&self, task: TaskId) -> Option<u64> {
+        self.records.get(task.index as usize).copied().filter(|_| task.stage.0 == 0)
     }
 
     /// What a worker's process says about itself.
     pub(crate) fn member(&self, worker: usize, life: u64) -> Member {
         let process = Process { worker: WorkerId(worker as u32), life };
-        let labels = (worker == 0).then(|| LABEL.to_owned()).into_iter().collect();
-        Member { process, slots: self.slots[worker], labels: Arc::new(labels) }
-    }
-
-    /// The slots of these workers that other jobs have taken.
-    pub(crate) fn others(&self, members: &[Member]) -> BTreeMap<Process, u32> {
-        let slots = |member: &Member| self.others.get(member.process.worker.0 as usize).copied().unwrap_or(0);
-        members.iter().map(|member| (member.process, slots(member))).collect()
-    }
-
-    pub(crate) fn upstream(&self, task: TaskId) -> Vec<TaskId> {
-        match task.stage.0 {
-            1 => Self::stage(0, self.sources).collect(),
-            2 => Self::stage(1, self.counters).collect(),
-            _ => Vec::new(),
-        }
-    }
-
-    pub(crate) fn downstream(&self, task: TaskId) -> Vec<TaskId> {
-        match task.stage.0 {
-            0 => Self::stage(1, self.counters).collect(),
-            1 => Self::stage(2, self.sinks).collect(),
-            _ => Vec::new(),
-        }
+        Member { process, slots: self.slots[worker], labels: Arc::default() }
     }
 }
 
@@ -143,11 +107,6 @@ fn slots(rng: &mut Rng) -> Vec<u32> {
     let first = 2 + rng.below(2) as u32;
     let others = rng.below(3);
     [first].into_iter().chain((0..others).map(|_| 1 + rng.below(3) as u32)).collect()
-}
-
-fn records(rng: &mut Rng) -> Vec<u8> {
-    let count = rng.below(300);
-    (0..count).map(|_| rng.below(KEYS) as u8).collect()
 }
 
 fn config(rng: &mut Rng) -> Config {

@@ -22,7 +22,6 @@ const KNOWN: &[&str] = &[
     "crates/runtime/src/shell/running.rs::spawn",
     "crates/sim/src/engine/cluster/planted.rs::Carrier",
     "crates/sim/src/engine/cluster/wires.rs::Wires",
-    "crates/sim/src/world.rs::World",
     "crates/state/src/store/copies.rs::LocalCopies",
 ];
 

@@ -34,8 +34,7 @@ use super::outside::{ProcessId, Shared};
 use super::scenario::Several;
 use super::store::FaultyStore;
 use super::tables::Tables;
-use super::truth::Checked;
-use super::{Mutation, Seen};
+use crate::{Checked, Mutation, Seen};
 
 /// A worker that is silent for so long is lost.
 const SILENCE: Duration = Duration::from_millis(300);
@@ -48,18 +47,9 @@ const RETURNS: u64 = 20;
 
 /// What is outside of machines.
 pub(super) struct Env<'a> {
-    pub(super) shared: &'a Shared,
-    pub(super) clock: &'a Arc<ManualClock>,
-    pub(super) now: Nanos,
-    pub(super) faulty: bool,
-    pub(super) mutation: Option<Mutation>,
-    pub(super) origin: Option<&'a Origin>,
-    /// The tables; each process has its own access.
-    tables: &'a Tables,
-    /// A task that does nothing now.
-    hung: Option<usize>,
-    /// The plan is about to change.
-    pub(super) switches: bool,
+    turn: &'a Turn<'a>,
+    now: Nanos,
+    mutation: Option<Mutation>,
     air: &'a mut Air,
     controls: &'a mut BTreeMap<u64, Control>,
 }
@@ -71,28 +61,31 @@ pub(super) struct Turn<'a> {
     pub(super) number: u64,
     pub(super) faulty: bool,
     pub(super) origin: Option<&'a Origin>,
+    /// The tables; each process has its own access.
     pub(super) tables: &'a Tables,
+    /// A task that does nothing now.
     pub(super) hung: Option<usize>,
+    /// The plan is about to change.
     pub(super) switches: bool,
 }
 
 impl Env<'_> {
     fn store(&self, process: ProcessId) -> Arc<FaultyStore> {
-        Arc::new(FaultyStore { shared: self.shared.clone(), process, overwrites: false })
+        Arc::new(FaultyStore { shared: self.turn.shared.clone(), process, overwrites: false })
     }
 
     fn connectors(&self, process: ProcessId) -> Connectors {
-        Tables { process, ..self.tables.clone() }.connectors()
+        Tables { process, ..self.turn.tables.clone() }.connectors()
     }
 
     fn hangs(&self, task: usize) -> bool {
-        self.hung == Some(task)
+        self.turn.hung == Some(task)
     }
 
     /// A process may die now, one in `often` times.
     fn moment(&mut self, process: ProcessId, often: u64) {
-        if self.faulty && self.air.several.kills > 0 && self.air.rng.below(often) == 0 {
-            self.shared.lock().kill(process);
+        if self.turn.faulty && self.air.several.kills > 0 && self.air.rng.below(often) == 0 {
+            self.turn.shared.lock().kill(process);
         }
     }
 }
@@ -206,7 +199,7 @@ impl Cluster {
             }
         }
         for hub in hubs.iter_mut().filter(|hub| hub.process == process) {
-            seen.silent_workers += hub.silent;
+            seen.add("silent workers", hub.silent);
         }
         hubs.retain(|hub| hub.process != process);
         for control in controls.values_mut().filter(|control| control.coordinator == process) {
@@ -247,19 +240,7 @@ impl Cluster {
             return Ok(());
         }
         let Cluster { hubs, controls, wires, air, carrier, .. } = self;
-        let mut env = Env {
-            shared: turn.shared,
-            clock: turn.clock,
-            now,
-            faulty: turn.faulty,
-            mutation: self.mutation,
-            origin: turn.origin,
-            tables: turn.tables,
-            hung: turn.hung,
-            switches: turn.switches,
-            air,
-            controls,
-        };
+        let mut env = Env { turn, now, mutation: self.mutation, air, controls };
         match machine.process.as_ref().map(|process| process.id) {
             None => {
                 let newest = hubs.last().map(|hub| (hub.process, hub.place));
@@ -273,11 +254,11 @@ impl Cluster {
                     if env.air.several.sick == Some(machine.place) {
                         turn.shared.lock().sick.insert(id);
                     }
-                    seen.workers += 1;
+                    seen.add("workers", 1);
                 }
             }
             Some(id) if turn.shared.lock().is_dead(id) => {
-                seen.worker_crashes += 1;
+                seen.add("worker crashes", 1);
                 self.bury(which, turn, seen, true);
             }
             Some(_) => {
@@ -297,15 +278,15 @@ impl Cluster {
             let is_used = processes.flat_map(|process| process.links.values()).any(|link| link == number);
             is_used || (!control.is_over && self.hubs.iter().any(|hub| hub.process == control.coordinator))
         });
-        seen.exchanged += std::mem::take(&mut self.wires.carried);
-        seen.connections += std::mem::take(&mut self.wires.made);
+        seen.add("exchanged bytes", std::mem::take(&mut self.wires.carried));
+        seen.add("connections", std::mem::take(&mut self.wires.made));
         Ok(())
     }
 
     /// The process of a machine is gone. `crashed`: what it has sent may be lost.
     fn bury(&mut self, which: usize, turn: &Turn<'_>, seen: &mut Seen, crashed: bool) {
         let (now, machine) = (turn.clock.now(), &mut self.machines[which]);
-        seen.late_rows += machine.late_rows();
+        seen.add("late rows", machine.late_rows());
         let Some(process) = machine.process.take() else { return };
         // It reaches nothing any more.
         turn.shared.lock().kill(process.id);
@@ -355,11 +336,11 @@ impl Cluster {
         if stops && self.machines[which].process.is_some() {
             // For less or more time than after which it is lost.
             self.machines[which].stopped_until = turn.number + self.air.rng.below(1_500);
-            seen.stopped_workers += 1;
+            seen.add("suspended workers", 1);
         }
         if cuts {
             self.cut(places, now);
-            seen.cuts += 1;
+            seen.add("cut links", 1);
         }
         if resets {
             let control = self.air.rng.below(2) == 0;
@@ -369,7 +350,7 @@ impl Cluster {
                 Some(control) => control.reset(now, &mut self.air),
                 None => drop(self.wires.reset(now, &mut self.air)),
             }
-            seen.resets += 1;
+            seen.add("reset connections", 1);
         }
     }
 }

@@ -14,6 +14,8 @@ use object_store::memory::InMemory;
 use object_store::path::Path;
 use object_store::{PutMode, PutPayload};
 
+use crate::Seen;
+
 /// A process by its number.
 pub(crate) type ProcessId = u64;
 
@@ -122,15 +124,10 @@ pub(crate) struct Outside {
     pub(crate) dry: BTreeSet<(String, u32)>,
     /// The store takes no object at present.
     pub(crate) is_full: bool,
-    /// Objects that it did not take for that.
-    pub(crate) refused: u64,
     /// The partition that stays open without rows has been closed by its writer.
     pub(crate) quiet_is_over: bool,
-    pub(crate) failed_calls: u64,
-    pub(crate) crashes_within: u64,
-    pub(crate) torn: u64,
-    pub(crate) repeated_commits: u64,
-    pub(crate) runs: u64,
+    /// What has happened there.
+    pub(crate) seen: Seen,
 }
 
 /// Shared by everything that accesses the surroundings.
@@ -152,13 +149,8 @@ impl Shared {
             poll_rows: 1,
             dry: BTreeSet::new(),
             is_full: false,
-            refused: 0,
             quiet_is_over: false,
-            failed_calls: 0,
-            crashes_within: 0,
-            torn: 0,
-            repeated_commits: 0,
-            runs: 0,
+            seen: Seen::default(),
         })))
     }
 
@@ -197,13 +189,13 @@ impl Outside {
         if !crashes && !fails {
             return Fate::Good;
         }
-        self.failed_calls += 1;
+        self.seen.add("failed calls", 1);
         if crashes {
-            self.crashes_within += 1;
+            self.seen.add("crashes", 1);
             self.dead.insert(process);
         }
         let fate = wrong[self.rng.below(wrong.len() as u64) as usize];
-        self.torn += u64::from(fate == Fate::Torn);
+        self.seen.add("torn objects", u64::from(fate == Fate::Torn));
         fate
     }
 
@@ -215,7 +207,7 @@ impl Outside {
 
     /// Whether the store refuses an object because it is full.
     pub(crate) fn refuses(&mut self) -> bool {
-        self.refused += u64::from(self.is_full);
+        self.seen.add("refused objects", u64::from(self.is_full));
         self.is_full
     }
 

@@ -7,9 +7,9 @@ use anabranch_model::{Epoch, Incarnation};
 use anabranch_state::{Answer, Asked, Blob, Savepoint, Store};
 use object_store::memory::InMemory;
 
-use super::Seen;
 use super::outside::{ProcessId, Shared};
-use super::truth::{Checked, Counts, Truth};
+use super::truth::{Counts, Truth};
+use crate::{Checked, Seen};
 
 /// The client, with access to the store without failures.
 #[derive(Default)]
@@ -71,8 +71,8 @@ impl Asker {
                     return wrong(format!("the answer is {}, which is no checkpoint", copy.manifest.epoch));
                 };
                 self.copied = Some(Copied { store: to, results });
-                seen.savepoints += 1;
-                seen.inherited_savepoints += u64::from(*owner != truth.owner());
+                seen.add("savepoints", 1);
+                seen.add("inherited savepoints", u64::from(*owner != truth.owner()));
             }
             Err(error) if *by_owner && !self.damaged => return wrong(error.to_string()),
             Err(_) => {}

@@ -56,7 +56,7 @@ async fn put(shared: &Shared, late: Write) -> Result<PutResult> {
     let done = objects.put_opts(&path, payload, PutOptions { mode, ..PutOptions::default() }).await?;
     let name = path.to_string();
     if name.starts_with(STATE) && name.matches('-').count() == RUN_HYPHENS {
-        shared.lock().runs += 1;
+        shared.lock().seen.add("runs of state on disk", 1);
     }
     if name.starts_with(LOG) {
         shared.lock().happened.push(Happened::Logged { by, name, content, replaced });

@@ -15,9 +15,9 @@ use arrow::compute::filter_record_batch;
 use arrow::datatypes::{Int64Type, Schema, SchemaRef};
 use arrow::util::display::{ArrayFormatter, FormatOptions};
 
-use super::Mutation;
 use super::outside::{Happened, ProcessId, Shared};
 use super::query::Contents;
+use crate::Mutation;
 
 /// The position of a partition that was read to its end and reported that.
 pub(crate) const CLOSED: &str = "closed";
@@ -360,13 +360,17 @@ impl Sink for Writer {
         if self.tables.readers.mutation == Some(Mutation::PreparedForgotten) && !self.has_written {
             return Ok(());
         }
+        let twice = self.tables.readers.mutation == Some(Mutation::CommittedTwice);
         // Rows keep the name under which they were prepared, whichever process makes them visible.
         let (scope, content) = prepared(&committable.content);
         let name = (scope, committable.task, committable.epoch);
         self.tables.shared.call(self.tables.process, |outside| {
             outside.happened.push(Happened::Committed { name: name.clone(), content: content.clone() });
-            if outside.visible.contains_key(&name) {
-                outside.repeated_commits += 1;
+            if let Some(visible) = outside.visible.get_mut(&name) {
+                if twice {
+                    visible.extend(&content);
+                }
+                outside.seen.add("repeated commits", 1);
             }
             outside.visible.entry(name).or_insert(content);
         })

@@ -19,10 +19,9 @@ use super::outside::{Happened, Name, ProcessId, Shared, SinkId};
 use super::query::Contents;
 use super::tables::{CLOSED, END, LAST, count, partition_name, prepared};
 
-pub(crate) use straight::Reference;
+use crate::{Checked, Seen};
 
-/// An invariant by name, and how it was broken.
-pub(crate) type Checked = std::result::Result<(), (&'static str, String)>;
+pub(crate) use straight::Reference;
 
 /// Rows, and how often each occurs.
 pub(crate) type Counts = BTreeMap<String, i64>;
@@ -57,10 +56,6 @@ pub(crate) struct Truth {
     owner: Option<ProcessId>,
     /// It has adopted the newest incarnation.
     adopted: bool,
-    /// Incarnations that were adopted, each time that one was.
-    pub(crate) adoptions: u64,
-    /// The same of changed plans.
-    pub(crate) adoptions_changed: u64,
     /// Incarnations that began after one that was adopted, by the same process and the same plan.
     pub(crate) restarted: Vec<Incarnation>,
     /// The newest version of the plan.
@@ -87,12 +82,10 @@ pub(crate) struct Truth {
     given_up: Epoch,
     /// The first epoch that a sink failed to write.
     not_handed_over: Option<(SinkId, Epoch)>,
-    /// Checkpoints with results that the quiet partition would have held back.
-    pub(crate) past_idle: u64,
+    /// What has happened, as far as others do not know it.
+    pub(crate) seen: Seen,
     /// Some row was taken back.
     takes_back: bool,
-    /// Checkpoints since then.
-    pub(crate) updated: u64,
     straight: BTreeMap<Positions, Counts>,
 }
 
@@ -106,8 +99,6 @@ impl Truth {
             began: BTreeMap::new(),
             owner: None,
             adopted: false,
-            adoptions: 0,
-            adoptions_changed: 0,
             restarted: Vec::new(),
             version: PlanVersion(1),
             ended: false,
@@ -123,9 +114,8 @@ impl Truth {
             quiet,
             given_up: Epoch(0),
             not_handed_over: None,
-            past_idle: 0,
+            seen: Seen::default(),
             takes_back: false,
-            updated: 0,
             straight: BTreeMap::new(),
         }
     }
@@ -283,8 +273,8 @@ impl Truth {
             }
             Entry::Adopts { .. } => {
                 (self.owner, self.adopted) = (Some(by), true);
-                self.adoptions += 1;
-                self.adoptions_changed += u64::from(self.version > PlanVersion(1));
+                self.seen.add("adoptions", 1);
+                self.seen.add("adoptions of a changed plan", u64::from(self.version > PlanVersion(1)));
                 Ok(())
             }
             entry if self.owner != Some(by) => {
@@ -322,7 +312,7 @@ impl Truth {
         let newest = Committed { number, epoch, entry, objects };
         self.newest_two[1] = self.newest_two[0].replace(newest);
         self.hold(&store, &manifest)?;
-        self.updated += u64::from(self.takes_back);
+        self.seen.add("updated results", u64::from(self.takes_back));
         let mut positions = Positions::new();
         for (partition, position) in manifest.tasks.iter().flat_map(|t| &t.source).flat_map(|s| &s.positions) {
             if positions.insert(partition.clone(), position.clone()).is_some() {
@@ -384,7 +374,8 @@ impl Truth {
             let more = a.iter().filter(|(row, times)| b.get(*row).copied().unwrap_or(0) < **times);
             more.take(5).map(|(row, times)| format!("{row} ({times})")).collect()
         };
-        self.past_idle += u64::from(self.quiet.is_some() && !more(held, &least).is_empty());
+        self.seen
+            .add("results past an idle partition", u64::from(self.quiet.is_some() && !more(held, &least).is_empty()));
         let (surplus, missing) = (more(held, &most), more(&least, held));
         match surplus.is_empty() && missing.is_empty() {
             true => Ok(()),
@@ -427,7 +418,7 @@ impl Truth {
     }
 
     /// The rows of a straight run up to these positions.
-    fn straight(&mut self, positions: Positions) -> std::result::Result<Counts, (&'static str, String)> {
+    fn straight(&mut self, positions: Positions) -> Checked<Counts> {
         if let Some(known) = self.straight.get(&positions) {
             return Ok(known.clone());
         }

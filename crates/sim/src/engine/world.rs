@@ -21,8 +21,8 @@ use super::query::{PARALLELISM_MAX, Queries};
 use super::savepoint::{Asker, Copied};
 use super::scenario::{FAULT_TURNS, Scenario};
 use super::store::arrive;
-use super::truth::{Checked, Counts, Truth};
-use super::{Options, Run, Seen, Violation};
+use super::truth::{Counts, Truth};
+use crate::{Checked, Options, Run, Violation};
 
 /// Number of further turns in which the job must end.
 const PROGRESS_WITHIN: u64 = 120_000;
@@ -47,7 +47,6 @@ pub(super) struct Process {
 
 /// The whole state of a run.
 pub(crate) struct World<'a> {
-    seed: u64,
     options: Options,
     scenario: Scenario<'a>,
     rng: Rng,
@@ -75,9 +74,7 @@ pub(crate) struct World<'a> {
     damaged: bool,
     /// Average number of turns between two actions of the client for savepoints.
     asks_every: u64,
-    seen: Seen,
-    violation: Option<Violation>,
-    trace: Vec<String>,
+    run: Run,
 }
 
 impl<'a> World<'a> {
@@ -87,14 +84,12 @@ impl<'a> World<'a> {
             return Ok(World::of(scenario, seed, options, None, Counts::new()));
         }
         let before = World::of(scenario.before(), seed ^ 0xbef0, Options::default(), None, Counts::new());
-        match before.savepoint()? {
-            None => Ok(World::of(scenario, seed, options, None, Counts::new())),
-            Some(Copied { store, results }) => {
-                let mut world = World::of(scenario, seed, options, Some(Origin::open(store)?), results);
-                world.seen.begun_with_savepoint = 1;
-                Ok(world)
-            }
-        }
+        let Some(Copied { store, results }) = before.savepoint()? else {
+            return Ok(World::of(scenario, seed, options, None, Counts::new()));
+        };
+        let mut world = World::of(scenario, seed, options, Some(Origin::open(store)?), results);
+        world.run.seen.add("starts from a savepoint", 1);
+        Ok(world)
     }
 
     fn of(scenario: Scenario<'a>, seed: u64, options: Options, origin: Option<Origin>, base: Counts) -> Self {
@@ -104,7 +99,6 @@ impl<'a> World<'a> {
         let truth = Truth::new(Arc::clone(&scenario.contents), scenario.reference(), base, quiet);
         let cluster = scenario.several.as_ref().map(|several| Cluster::new(several, seed, options.mutation));
         World {
-            seed,
             options,
             scenario,
             cluster,
@@ -126,9 +120,7 @@ impl<'a> World<'a> {
             origin,
             damaged: false,
             asks_every: 100,
-            seen: Seen::default(),
-            violation: None,
-            trace: Vec::new(),
+            run: Run { seed, ..Run::default() },
         }
     }
 
@@ -145,7 +137,7 @@ impl<'a> World<'a> {
                 break;
             }
         }
-        match self.violation {
+        match self.run.violation {
             Some(Violation { invariant, message, .. }) => Err(Error::internal(format!("{invariant}: {message}"))),
             None => Ok(self.asker.copied),
         }
@@ -157,7 +149,7 @@ impl<'a> World<'a> {
         if let Some(text) = self.origin.as_ref().map(|_| "it starts from a savepoint".to_owned()) {
             self.note(|| text);
         }
-        while self.violation.is_none() && self.finished_at.is_none_or(|end| self.turn < end + AFTERMATH) {
+        while self.run.violation.is_none() && self.finished_at.is_none_or(|end| self.turn < end + AFTERMATH) {
             self.turn += 1;
             self.take_turn();
             self.observe();
@@ -166,24 +158,14 @@ impl<'a> World<'a> {
                 self.violated("progress", "the job has not ended though nothing goes wrong any more".into());
             }
         }
-        let outside = self.shared.lock();
-        self.seen.turns = self.turn;
-        self.seen.checkpoints = self.truth.checkpoints;
-        self.seen.incarnations = self.truth.incarnations();
-        self.seen.failed_calls = outside.failed_calls;
-        self.seen.crashes += outside.crashes_within;
-        self.seen.torn = outside.torn;
-        self.seen.refused = outside.refused;
-        self.seen.repeated_commits = outside.repeated_commits;
-        self.seen.runs = outside.runs;
-        self.seen.past_idle = self.truth.past_idle;
-        self.seen.updated = self.truth.updated;
-        self.seen.adoptions = self.truth.adoptions;
-        self.seen.adoptions_changed = self.truth.adoptions_changed;
-        self.seen.without_checkpoints = u64::from(!self.scenario.durable);
-        self.seen.with_workers = u64::from(self.cluster.is_some());
-        drop(outside);
-        Run { seed: self.seed, seen: self.seen, violation: self.violation, trace: self.trace }
+        self.run.seen.add("turns", self.turn);
+        self.run.seen.add("checkpoints", self.truth.checkpoints);
+        self.run.seen.add("incarnations", self.truth.incarnations());
+        self.run.seen.extend(&self.shared.lock().seen);
+        self.run.seen.extend(&self.truth.seen);
+        self.run.seen.add("jobs without checkpoints", u64::from(!self.scenario.durable));
+        self.run.seen.add("jobs with workers", u64::from(self.cluster.is_some()));
+        self.run
     }
 
     fn faulty(&self) -> bool {
@@ -209,7 +191,7 @@ impl<'a> World<'a> {
             self.stop_asked = true;
         }
         if self.scenario.durable && self.rng.below(self.asks_every) == 0 {
-            let checked = self.asker.act(&self.shared, &self.truth, self.turn, &mut self.seen);
+            let checked = self.asker.act(&self.shared, &self.truth, self.turn, &mut self.run.seen);
             self.check(checked);
         }
         if self.scenario.quiet.as_ref().is_some_and(|(quiet, _)| quiet.until_turn == self.turn) {
@@ -245,12 +227,12 @@ impl<'a> World<'a> {
         };
         if self.happens(self.scenario.crashes) {
             let id = self.processes[which].id;
-            self.seen.crashes += 1;
+            self.run.seen.add("crashes", 1);
             return self.shared.lock().kill(id);
         }
         if self.happens(self.scenario.freezes()) {
             self.processes[which].stopped_until = self.turn + self.rng.below(1_500);
-            self.seen.stopped_coordinators += 1;
+            self.run.seen.add("suspended coordinators", 1);
         }
         if self.processes[which].stopped_until <= self.turn || !self.faulty() {
             self.step(which);
@@ -263,7 +245,7 @@ impl<'a> World<'a> {
         let ms = 1 + self.wall.below(most_ms) as i64;
         let by_ms = if self.wall.below(2) == 0 { -ms } else { ms };
         self.clock.step_wall(by_ms);
-        self.seen.wall_steps += 1;
+        self.run.seen.add("steps of the wall clock", 1);
         self.note(|| format!("the wall clock steps by {by_ms} ms"));
     }
 
@@ -279,7 +261,7 @@ impl<'a> World<'a> {
             return;
         }
         self.damaged = true;
-        self.seen.damaged += 1;
+        self.run.seen.add("damaged objects", 1);
         for process in std::mem::take(&mut self.processes) {
             self.shared.lock().kill(process.id);
             self.end_hub(process.id);
@@ -297,7 +279,7 @@ impl<'a> World<'a> {
             self.asker.damaged();
             self.truth.lost_newest();
         } else {
-            self.seen.damaged_before += 1;
+            self.run.seen.add("damaged entries before the newest", 1);
         }
         match damage(&self.shared, &objects[which]) {
             Ok(what) => self.note(|| format!("all processes stop; {what}")),
@@ -313,7 +295,7 @@ impl<'a> World<'a> {
             (which < outside.late.len()).then(|| outside.late.swap_remove(which))
         };
         if let Some(late) = late {
-            self.seen.late_writes += 1;
+            self.run.seen.add("late writes", 1);
             self.note(|| format!("a late write arrives: {}", late.path));
             arrive(&self.shared, late);
         }
@@ -359,7 +341,7 @@ impl<'a> World<'a> {
                 continue;
             }
             let late = process.job.late_rows();
-            self.seen.late_rows += late;
+            self.run.seen.add("late rows", late);
             if late > 0 && !self.scenario.late_rows {
                 self.violated("late", format!("{late} rows were late"));
             }
@@ -373,12 +355,12 @@ impl<'a> World<'a> {
                     let Process { job, stopping, .. } = &self.processes[index];
                     if *stopping && job.handle().status().waits_for.is_some() {
                         self.stop_asked = false;
-                        self.seen.stops += 1;
+                        self.run.seen.add("stops", 1);
                     }
                     self.failed(id, &error);
                 }
             }
-            self.seen.restarts += self.processes[index].job.handle().restarts().len() as u64;
+            self.run.seen.add("restarts", self.processes[index].job.handle().restarts().len() as u64);
             self.processes.remove(index);
             self.end_hub(id);
         }
@@ -391,7 +373,7 @@ impl<'a> World<'a> {
         // Tasks that it has adopted may have been stopped before.
         if stopping || self.processes[index].job.handle().status().stopping {
             self.stop_asked = false;
-            self.seen.stops += 1;
+            self.run.seen.add("stops", 1);
         } else {
             self.finish();
         }
@@ -404,9 +386,9 @@ impl<'a> World<'a> {
         self.finished_at = Some(self.turn.saturating_sub(AFTERMATH));
         match outcome {
             None => self.note(|| format!("process {id} crashes")),
-            Some(Ok(())) if stopping => self.seen.stops += 1,
+            Some(Ok(())) if stopping => self.run.seen.add("stops", 1),
             Some(Ok(())) => {
-                self.seen.without_checkpoints_ended += 1;
+                self.run.seen.add("ends without checkpoints", 1);
                 let checked = self.truth.all_written(&self.shared);
                 self.check(checked);
             }
@@ -422,7 +404,7 @@ impl<'a> World<'a> {
 
     fn failed(&mut self, id: ProcessId, error: &Error) {
         self.note(|| format!("process {id} fails: {error}"));
-        self.seen.failures += 1;
+        self.run.seen.add("failures", 1);
         match error.kind() {
             ErrorKind::Outside => {}
             // The owner of the job keeps only the files of its own checkpoints.
@@ -431,7 +413,7 @@ impl<'a> World<'a> {
                 if self.truth.owner() == Some(id) {
                     self.violated("fencing", format!("process {id} has the job, and believes that it has not"));
                 }
-                self.seen.fenced += 1;
+                self.run.seen.add("fenced", 1);
             }
             ErrorKind::User | ErrorKind::Damaged | ErrorKind::Internal | ErrorKind::Cancelled => {
                 self.violated("error", error.to_string());
@@ -445,12 +427,12 @@ impl<'a> World<'a> {
 
     fn violated(&mut self, invariant: &'static str, message: String) {
         let turn = self.turn;
-        self.violation.get_or_insert(Violation { invariant, message, turn });
+        self.run.violation.get_or_insert_with(|| Violation { invariant, message, when: format!("in turn {turn}") });
     }
 
     fn note(&mut self, text: impl FnOnce() -> String) {
         if self.options.trace {
-            self.trace.push(format!("{:>6}  {:>8} us  {}", self.turn, self.clock.now().0 / 1000, text()));
+            self.run.trace.push(format!("{:>6}  {:>8} us  {}", self.turn, self.clock.now().0 / 1000, text()));
         }
     }
 }

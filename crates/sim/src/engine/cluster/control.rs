@@ -17,6 +17,7 @@ use serde::{Deserialize, Serialize};
 
 use super::lane::Lane;
 use super::wires::{Air, Place};
+use crate::Checked;
 use crate::engine::outside::ProcessId;
 
 /// From the coordinator's process.
@@ -147,7 +148,7 @@ pub(super) fn write<M: Serialize>(message: &M) -> String {
 }
 
 /// A message as its receiver reads it.
-pub(super) fn read<M: DeserializeOwned>(text: &str) -> std::result::Result<M, (&'static str, String)> {
+pub(super) fn read<M: DeserializeOwned>(text: &str) -> Checked<M> {
     serde_json::from_str(text).map_err(|error| ("error", format!("a message cannot be read: {error}: {text}")))
 }
 

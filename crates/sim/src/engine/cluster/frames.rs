@@ -7,8 +7,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::engine::Mutation;
-use crate::engine::truth::Checked;
+use crate::{Checked, Mutation};
 
 /// Bytes of a header, and of the first message before its token.
 const HEADER: usize = 64;
@@ -63,7 +62,7 @@ impl Frames {
         bytes: &[u8],
         channels: &mut Channels,
         mutation: Option<Mutation>,
-    ) -> Result<Passing, (&'static str, String)> {
+    ) -> Checked<Passing> {
         self.bytes.extend_from_slice(bytes);
         let (mut passing, mut credits) = (Vec::new(), Vec::new());
         while let Some(frame) = self.next() {

@@ -15,8 +15,8 @@ use super::SILENCE;
 use super::control::{Control, Down, Reports, Said, Up, read};
 use super::planted::Carrier;
 use super::wires::{Air, Place};
+use crate::Checked;
 use crate::engine::outside::ProcessId;
-use crate::engine::truth::Checked;
 
 /// The workers of one coordinator, which has the job, had it, or stands by.
 pub(super) struct Hub {

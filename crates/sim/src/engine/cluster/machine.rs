@@ -18,9 +18,9 @@ use super::control::{Addressed, Control, Down, Heard, Here, JOB, Orders, Reports
 use super::planted::Carrier;
 use super::wires::{Place, Wires};
 use super::{Env, SILENCE, TOKEN};
+use crate::Checked;
 use crate::engine::outside::ProcessId;
 use crate::engine::planted::Hand;
-use crate::engine::truth::Checked;
 
 /// Heartbeats within the time after which a silent worker is lost.
 const BEATS: u32 = 4;
@@ -85,7 +85,7 @@ impl Machine {
 
     /// It has a process from now on.
     pub(super) fn start(&mut self, id: ProcessId, env: &Env<'_>) {
-        let clock: Arc<dyn Clock> = Arc::new(Skewed { of: Arc::clone(env.clock), ahead: self.ahead });
+        let clock: Arc<dyn Clock> = Arc::new(Skewed { of: Arc::clone(env.turn.clock), ahead: self.ahead });
         self.process = Some(WorkerProcess {
             id,
             links: BTreeMap::new(),
@@ -114,12 +114,7 @@ impl Machine {
     }
 
     /// Its process does something. Whether it ends: its connection to the only coordinator is closed.
-    pub(super) fn step(
-        &mut self,
-        env: &mut Env<'_>,
-        wires: &mut Wires,
-        carrier: &mut Carrier,
-    ) -> Result<bool, (&'static str, String)> {
+    pub(super) fn step(&mut self, env: &mut Env<'_>, wires: &mut Wires, carrier: &mut Carrier) -> Checked<bool> {
         let Some(process) = &mut self.process else { return Ok(false) };
         for (coordinator, number) in process.links.clone() {
             let host = env.controls.get(&number).map_or(0, |control| control.host);
@@ -228,7 +223,7 @@ impl WorkerProcess {
                     linger: Duration::from_millis(1),
                     resend: Duration::from_millis(20),
                 };
-                let (origin, store) = (env.origin.cloned(), Store::new(env.store(self.id), "simulated"));
+                let (origin, store) = (env.turn.origin.cloned(), Store::new(env.store(self.id), "simulated"));
                 let (routes, says) = (Arc::clone(&self.routes), Arc::clone(&self.says));
                 let here = Here { store, origin, routes, says, life };
                 let parts = (Arc::clone(endpoint), Arc::clone(&self.clock));
@@ -322,12 +317,12 @@ impl WorkerProcess {
                 continue;
             }
             let Some(mut tasks) = job.tasks() else { return };
-            self.hand.switches = env.switches;
+            self.hand.switches = env.turn.switches;
             let channels = tasks.channels(task) as u64;
             let channel = env.air.rng.below(channels.max(1)) as usize;
             let steps = if channels == 0 { 1 } else { 1 + env.air.rng.below(8) };
             for _ in 0..steps {
-                env.shared.lock().poll_rows = 1 + env.air.rng.below(8) as usize;
+                env.turn.shared.lock().poll_rows = 1 + env.air.rng.below(8) as usize;
                 if !self.hand.step(&mut tasks, task, channel) {
                     break;
                 }

@@ -7,11 +7,11 @@ use anabranch_model::{Epoch, Incarnation, PlanVersion, TaskId};
 use anabranch_protocol::coordinator::Then;
 use anabranch_protocol::membership::{Process, WorkerId};
 use anabranch_protocol::message::{Downward, Upward};
-use anabranch_protocol::worker::{Fence, Order, Snapshots, Summary, Term, ToCoordinator};
+use anabranch_protocol::worker::{Fence, FromCoordinator, Order, Snapshots, Summary, Term, ToCoordinator};
 use anabranch_runtime::messages::{FromWorker, ToWorker};
 use anabranch_state::TaskState;
 
-use crate::engine::Mutation;
+use crate::Mutation;
 
 /// Reports of a worker that are remembered.
 const REPORTED: usize = 8;
@@ -91,7 +91,8 @@ impl Carrier {
                     let older = self.granted.get(&worker).filter(|(old, _)| old.incarnation < fence.incarnation);
                     if let Some((_, epoch)) = older {
                         let order = Some(Order::CheckpointDone(*epoch));
-                        more.push(ToWorker::Protocol(Box::new(Downward::Order(clone_with(protocol, order)))));
+                        let older = FromCoordinator { order, ..protocol.clone() };
+                        more.push(ToWorker::Protocol(Box::new(Downward::Order(older))));
                     }
                 }
                 (Some(Mutation::ClaimedTwice), Some(Order::Start { tasks, .. })) => {
@@ -186,11 +187,4 @@ fn shift_key_groups(plan: &mut Plan) {
     }
     // What cannot be read stays as it is, and the bug is not found.
     plan.assignment = serde_json::from_value(assignment).unwrap_or_else(|_| plan.assignment.clone());
-}
-
-fn clone_with(
-    message: &anabranch_protocol::worker::FromCoordinator<TaskState>,
-    order: Option<Order<TaskState>>,
-) -> anabranch_protocol::worker::FromCoordinator<TaskState> {
-    anabranch_protocol::worker::FromCoordinator { order, ..message.clone() }
 }

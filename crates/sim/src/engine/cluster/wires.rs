@@ -10,10 +10,9 @@ use anabranch_runtime::network::{SteppedEndpoint, SteppedWire};
 
 use super::frames::{Channels, Credit, Frames};
 use super::lane::Lane;
-use crate::engine::Mutation;
 use crate::engine::outside::ProcessId;
 use crate::engine::scenario::Several;
-use crate::engine::truth::Checked;
+use crate::{Checked, Mutation};
 
 /// A machine; 0 has the coordinators.
 pub(super) type Place = usize;
@@ -166,7 +165,7 @@ impl Connection {
     }
 
     /// An end gets what has come. Returns how many bytes that are.
-    fn read(&mut self, side: usize, now: Nanos, air: &Air) -> Result<u64, (&'static str, String)> {
+    fn read(&mut self, side: usize, now: Nanos, air: &Air) -> Checked<u64> {
         let (end, other) = (&self.ends[side], &self.ends[1 - side]);
         let mut read = 0;
         if air.passes(other.place, end.place, now) {

@@ -155,17 +155,17 @@ impl World<'_> {
                     }
                     continue;
                 }
-                Ok(done) if done.unchanged => self.seen.unchanged += 1,
+                Ok(done) if done.unchanged => self.run.seen.add("changes of nothing", 1),
                 Ok(done) => {
-                    self.seen.changes += 1;
-                    self.seen.prepared += u64::from(done.copied_bytes > 0);
+                    self.run.seen.add("changes", 1);
+                    self.run.seen.add("changes loaded ahead", u64::from(done.copied_bytes > 0));
                     self.note(|| format!("the job runs by version {}", done.version.0));
                     if writes {
                         self.record.present = Some(variant);
                     }
                 }
                 Err(error) => {
-                    self.seen.changes_given_up += 1;
+                    self.run.seen.add("changes given up", 1);
                     self.cluster.iter_mut().for_each(Cluster::undone);
                     self.note(|| error.to_string());
                 }

@@ -10,7 +10,7 @@ use anabranch_runtime::{Checkpointing, present};
 use anabranch_state::Store;
 
 use super::{AFTERMATH, PROCESSES, Process, World};
-use crate::engine::Mutation;
+use crate::Mutation;
 use crate::engine::cluster::Cluster;
 use crate::engine::outside::ProcessId;
 use crate::engine::planted::Hand;
@@ -101,7 +101,10 @@ impl World<'_> {
         match started {
             Ok(Some(job)) if !self.shared.lock().is_dead(id) => {
                 self.record.confirm(variant);
-                self.seen.rescaled += u64::from(![0, variant.parallelism].contains(&self.parallelism));
+                self.run.seen.add(
+                    "starts at another parallelism",
+                    u64::from(![0, variant.parallelism].contains(&self.parallelism)),
+                );
                 self.parallelism = variant.parallelism;
                 // Sinks that go on make visible what the newest checkpoint has when they hear of it.
                 if job.was_open() && !self.truth.is_adopted() {
@@ -121,7 +124,7 @@ impl World<'_> {
             Ok(None) => {
                 self.end_hub(id);
                 self.note(|| format!("process {id} finds that the job has ended"));
-                self.seen.had_ended += 1;
+                self.run.seen.add("starts after the end", 1);
                 self.finish();
             }
             Err(error) => {

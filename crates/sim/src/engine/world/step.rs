@@ -44,7 +44,7 @@ impl World<'_> {
                 let task = self.rng.below(count as u64) as usize;
                 let hangs = |hung: &(Range<u64>, usize)| hung.0.contains(&self.turn) && hung.1 % count == task;
                 if self.finished_at.is_none() && self.scenario.hung.as_ref().is_some_and(hangs) {
-                    self.seen.hung += 1;
+                    self.run.seen.add("steps not done by a hung task", 1);
                     return;
                 }
                 let channels = tasks.channels(task) as u64;
@@ -74,7 +74,7 @@ impl World<'_> {
     pub(super) fn end_hub(&mut self, id: ProcessId) {
         let now = anabranch_model::Clock::now(self.clock.as_ref());
         if let Some(cluster) = &mut self.cluster {
-            cluster.end(id, now, &mut self.seen);
+            cluster.end(id, now, &mut self.run.seen);
         }
     }
 
@@ -93,7 +93,7 @@ impl World<'_> {
             switches: self.processes.iter().any(|process| !process.asked.is_empty()),
         };
         let Some(cluster) = &mut self.cluster else { return };
-        let checked = cluster.step(which, &turn, &mut self.seen);
+        let checked = cluster.step(which, &turn, &mut self.run.seen);
         self.check(checked);
     }
 
