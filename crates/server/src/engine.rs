@@ -10,6 +10,7 @@ use anabranch_plan::{Catalog, PlanOptions, Planned, Steps, TableResolver, fitted
 use anabranch_runtime::{Change, Checkpointing, Fate, Origin, Workers, present};
 use anabranch_state::{Access, Store};
 use arrow::datatypes::SchemaRef;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::Job;
@@ -38,8 +39,8 @@ pub struct Settings {
     pub table_options: Vec<TableOption>,
 }
 
-/// An option of a table: `events.rows-per-second=50000`.
-#[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
+/// An option of a table, which overrides its WITH clause: `events.rows-per-second=50000`.
+#[derive(Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct TableOption {
     /// Name of the table.

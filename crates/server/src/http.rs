@@ -5,8 +5,8 @@
 //! from holding its memory.
 //!
 //! The routes are over the small traits [`Jobs`] and [`ServedJob`], so that a process with many jobs and
-//! workers can serve the same API. `docs/http.md` is the guide for users, `http/openapi.json` the description
-//! for programs.
+//! workers can serve the same API. `docs/http.md` is the guide for users, `docs/openapi.json` the description
+//! for programs, which follows from the routes and from the types of the documents (`description`).
 
 mod alter;
 mod answers;
@@ -15,6 +15,7 @@ mod balance;
 mod body;
 mod client;
 mod connection;
+mod description;
 mod difference;
 mod documents;
 mod drain;
@@ -62,6 +63,7 @@ pub use embedded::Script;
 pub(crate) use embedded::{Embedded, EmbeddedJob, Running};
 pub use functions::FunctionOrder;
 pub use histories::ChangeHistories;
+pub(crate) use jobs::JobState;
 pub use jobs::{Jobs, Placed, Reading, Refusal, ServedJob};
 pub(crate) use metrics::{Family, Kind, Sample, families};
 pub use orders::{JobOrder, new_submission};

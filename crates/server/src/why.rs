@@ -13,6 +13,7 @@ use std::time::Duration;
 
 use anabranch_dataflow::{ConnectorSpec, Plan, Stage};
 use anabranch_model::{Notice, StageId, TaskMetrics};
+use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::TableOption;
@@ -24,7 +25,7 @@ const LATELY: Duration = Duration::from_secs(60);
 const YOUNG_MS: i64 = 3000;
 
 /// How a job is, in a word.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Verdict {
     /// Results come, and nothing holds them up.
@@ -72,7 +73,7 @@ pub enum Verdict {
 }
 
 /// Why a job gives no results, or where it waits.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct Why {
     /// In a word.
     pub verdict: Verdict,
@@ -90,10 +91,11 @@ pub struct Why {
     pub remedies: Vec<Remedy>,
 }
 
-/// A stage between the table that is written and the cause.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+/// A stage between the table that is written and the cause, or what is behind a stage.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+#[schemars(rename = "WhyLink")]
 pub struct Link {
-    /// The stage; `None`: a partition, or something outside.
+    /// The stage. Null: a partition, or something outside.
     pub stage: Option<u32>,
     /// Its name.
     pub name: String,
@@ -104,16 +106,18 @@ pub struct Link {
 }
 
 /// When results can come.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+#[schemars(rename = "WhyNext")]
 pub struct Next {
-    /// In event time, in milliseconds since 1970: when a window ends.
+    /// In milliseconds since 1970, of event time: when a window ends.
     pub at_ms: i64,
     /// In a sentence.
     pub text: String,
 }
 
 /// What to do.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, JsonSchema)]
+#[schemars(rename = "WhyRemedy")]
 pub struct Remedy {
     /// In a sentence.
     pub text: String,

@@ -20,15 +20,16 @@ use tokio::time::timeout;
 use super::autoscale::{ScalingRecords, autoscale, observations};
 use super::body::Body;
 use super::connection::Service;
+use super::description::DESCRIPTION;
 use super::documents::{
-    CheckpointsDocument, CounterList, ErrorDocument, JobDocument, JobList, NoticeList, Readiness, Requested,
-    ServerDocument, TaskList, WorkerList,
+    CheckpointsDocument, CounterList, ErrorDocument, Health, JobDocument, JobList, NoticeList, Readiness, RequestKind,
+    Requested, ServerDocument, TaskList, WorkerList,
 };
 use super::drain::{drain, undrain};
 use super::exposition;
 use super::functions::functions;
 use super::guard::Guard;
-use super::jobs::{Jobs, Reading, Refusal, ServedJob};
+use super::jobs::{JobState, Jobs, Reading, Refusal, ServedJob};
 use super::orders::{JobOrder, OrderErrorDocument, Submitted};
 use super::past::{history, plan};
 use super::query::Parameters;
@@ -42,8 +43,6 @@ use super::security::Access;
 use super::state::state;
 use super::{live, page, sql};
 
-/// The description of the API for programs.
-const DESCRIPTION: &str = include_str!("openapi.json");
 /// Largest body of a request, in bytes.
 pub(super) const BODY_MAX: usize = 64 << 10;
 /// Largest order of a job, in bytes.
@@ -161,7 +160,7 @@ async fn answered(api: Arc<Api>, request: Request<Incoming>) -> Answer {
     let (head, body) = request.into_parts();
     let found = find(&head.method, head.uri.path());
     if found == Matched::Target(Target::Health, String::new()) {
-        return json(StatusCode::OK, &serde_json::json!({ "healthy": true }));
+        return json(StatusCode::OK, &Health { healthy: true });
     }
     if let Matched::Target(target @ (Target::Page | Target::PageFile), name) = &found {
         return page_of(&api, *target, name, &head.headers).unwrap_or_else(|answer| *answer);
@@ -259,9 +258,7 @@ fn show(api: &Arc<Api>, target: Target, name: &str, parameters: &Parameters) -> 
         Target::Metrics => {
             Some(answer(StatusCode::OK, exposition::CONTENT_TYPE, exposition::text(&api.readings()).into()))
         }
-        Target::Description => {
-            Some(answer(StatusCode::OK, "application/json", Bytes::from_static(DESCRIPTION.as_bytes())))
-        }
+        Target::Description => Some(json_text(StatusCode::OK, DESCRIPTION.clone())),
         Target::Live => Some(live::all(api, parameters)?),
         Target::Jobs => Some(json(StatusCode::OK, &JobList::of(&api.readings()))),
         Target::Workers => Some(json(StatusCode::OK, &WorkerList::of(api.jobs.workers(), &api.readings()))),
@@ -314,9 +311,9 @@ async fn demo(api: Arc<Api>) -> Answer {
 fn is_over(job: &dyn ServedJob, target: Target) -> Error {
     let name = job.name();
     let (state, resumes) = match job.reading().state() {
-        "stopped" => ("is stopped", true),
-        "cancelled" => ("is cancelled", true),
-        "failed" => ("has failed", true),
+        JobState::Stopped => ("is stopped", true),
+        JobState::Cancelled => ("is cancelled", true),
+        JobState::Failed => ("has failed", true),
         _ => ("has ended", false),
     };
     let error = Error::user(format!("the job '{name}' {state}"));
@@ -337,14 +334,14 @@ async fn change(api: Arc<Api>, target: Target, job: Arc<dyn ServedJob>, body: By
     let requested = match target {
         Target::Stop => {
             job.stop();
-            "stop"
+            RequestKind::Stop
         }
         Target::Cancel => {
             job.cancel();
-            "cancel"
+            RequestKind::Cancel
         }
         Target::AbortChange => match job.abort_change() {
-            Ok(()) => "abort",
+            Ok(()) => RequestKind::Abort,
             Err(error) => return refusal(StatusCode::CONFLICT, &error),
         },
         Target::Reconfigure => return reconfigure(api, job.name().to_owned(), body).await,

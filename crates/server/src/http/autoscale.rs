@@ -5,11 +5,13 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use anabranch_dataflow::Plan;
 use anabranch_plan::autoscale_settings;
-use anabranch_protocol::autoscale::Observation;
+use anabranch_protocol::autoscale::{Graph, Observation, Sample};
 use hyper::StatusCode;
+use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::answers::{Answer, json};
+use super::description::OpenObject;
 use crate::autoscale::Decided;
 
 /// Intervals of a job that are remembered.
@@ -31,35 +33,55 @@ struct Interval {
     text: String,
 }
 
-/// The newest decisions on a job.
-#[derive(Debug, Serialize)]
-struct AutoscaleDocument {
-    mode: &'static str,
+/// The decisions on the number of tasks of a job that follows its load.
+#[derive(Debug, Serialize, JsonSchema)]
+pub(super) struct Autoscale {
+    mode: AutoscaleMode,
+    /// Options by their names; none if the mode is off.
     settings: BTreeMap<String, String>,
-    decisions: Vec<DecisionDocument>,
+    /// The newest hundred, oldest first.
+    decisions: Vec<Decision>,
+}
+
+/// Whether the number of tasks follows the load.
+#[derive(Debug, Serialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+enum AutoscaleMode {
+    Off,
+    Observe,
+    On,
 }
 
 /// The decision after an interval.
-#[derive(Debug, Serialize)]
-struct DecisionDocument {
+#[derive(Debug, Serialize, JsonSchema)]
+struct Decision {
     at_ms: i64,
+    /// The number of tasks that each stage is to have. Null: nothing is to change.
     tasks: Option<u32>,
+    /// The decision, and what the interval shows of each stage.
     text: String,
 }
 
-/// Observations of a job.
-#[derive(Debug, Serialize)]
-struct ObservationList {
+/// What was observed of the tasks of a job.
+#[derive(Debug, Serialize, JsonSchema)]
+pub(super) struct ObservationList {
+    /// Options by their names; none if nothing is observed.
     settings: BTreeMap<String, String>,
+    /// The newest thousand, oldest first.
     observations: Vec<ObservationDocument>,
 }
 
-/// The observation of an interval.
-#[derive(Debug, Serialize)]
+/// What was observed in an interval.
+#[derive(Debug, Serialize, JsonSchema)]
+#[schemars(rename = "Observation")]
 struct ObservationDocument {
     at_ms: i64,
-    #[serde(flatten)]
-    observation: Observation,
+    /// The stages, with the numbers of tasks that they may have.
+    #[schemars(with = "OpenObject")]
+    graph: Graph,
+    /// What their tasks have done.
+    #[schemars(with = "OpenObject")]
+    sample: Sample,
 }
 
 impl ScalingRecords {
@@ -90,19 +112,23 @@ fn settings(plan: &Plan) -> BTreeMap<String, String> {
 pub(super) fn autoscale(records: &ScalingRecords, job: &str, plan: &Plan) -> Answer {
     let intervals = records.of(job);
     let newest = intervals.into_iter().rev().take(LISTED).rev();
-    let decision = |Interval { at_ms, tasks, text, .. }| DecisionDocument { at_ms, tasks, text };
+    let decision = |Interval { at_ms, tasks, text, .. }| Decision { at_ms, tasks, text };
     let mode = match &plan.options.autoscale {
-        None => "off",
-        Some(options) if options.observes_only => "observe",
-        Some(_) => "on",
+        None => AutoscaleMode::Off,
+        Some(options) if options.observes_only => AutoscaleMode::Observe,
+        Some(_) => AutoscaleMode::On,
     };
     let decisions = newest.map(decision).collect();
-    json(StatusCode::OK, &AutoscaleDocument { mode, settings: settings(plan), decisions })
+    json(StatusCode::OK, &Autoscale { mode, settings: settings(plan), decisions })
 }
 
 /// All that was observed, oldest first.
 pub(super) fn observations(records: &ScalingRecords, job: &str, plan: &Plan) -> Answer {
-    let document = |Interval { at_ms, observation, .. }| ObservationDocument { at_ms, observation };
+    let document = |Interval { at_ms, observation: Observation { graph, sample }, .. }| ObservationDocument {
+        at_ms,
+        graph,
+        sample,
+    };
     let observations = records.of(job).into_iter().map(document).collect();
     json(StatusCode::OK, &ObservationList { settings: settings(plan), observations })
 }

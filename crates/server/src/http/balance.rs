@@ -9,6 +9,7 @@ use anabranch_dataflow::{ExchangeKind, Plan, Stage};
 use anabranch_model::{Clock as _, Error, KeyGroupRange, StageId, SystemClock, TaskMetrics};
 use anabranch_plan::share_setting;
 use anabranch_protocol::balance::{Balance, Verdict, balance};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::answers::Api;
@@ -21,11 +22,12 @@ const READY_MAX: Duration = Duration::from_secs(5);
 /// Name of the option.
 pub(super) const OPTION: &str = "stage-key-groups";
 
-/// Key groups of stages go to other tasks, as the load demands that is measured first.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+/// Key groups of hot tasks go to other tasks of their stage, by a load that is measured first. Nothing else can
+/// be changed with it.
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct BalanceOrder {
-    /// For how long the load is measured.
+    /// For how long the load is measured, at most 600 s.
     pub seconds: f64,
     /// Only this stage of the present plan.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -38,51 +40,72 @@ impl Default for BalanceOrder {
     }
 }
 
-/// The measurement of the stages, and the decisions.
-#[derive(Debug, Serialize)]
+/// The load of the stages whose tasks own keys, and the decisions that follow from it.
+#[derive(Debug, Serialize, JsonSchema)]
+#[schemars(rename = "Balance")]
 pub(super) struct BalanceDocument {
+    /// For how long the load was measured.
     seconds: f64,
-    stages: Vec<StageDocument>,
+    stages: Vec<BalancedStage>,
 }
 
 /// The decision for a stage.
-#[derive(Debug, Serialize)]
-struct StageDocument {
+#[derive(Debug, Serialize, JsonSchema)]
+struct BalancedStage {
     stage: u32,
     name: String,
-    verdict: &'static str,
-    tasks: Vec<TaskDocument>,
-    moved: Vec<MovedDocument>,
-    hot: Vec<HotDocument>,
+    verdict: StageVerdict,
+    tasks: Vec<BalancedTask>,
+    moved: Vec<MovedKeyGroups>,
+    /// Key groups with more rows than the mean of the tasks. A key group is not divided.
+    hot: Vec<HotKeyGroup>,
 }
 
-/// A task before and after. Key groups are from `first` to before `end`.
-#[derive(Debug, Serialize)]
-struct TaskDocument {
+/// Whether a stage gets other key groups.
+#[derive(Debug, Serialize, JsonSchema)]
+enum StageVerdict {
+    #[serde(rename = "moves")]
+    Moves,
+    #[serde(rename = "one task")]
+    OneTask,
+    #[serde(rename = "too few rows")]
+    TooFewRows,
+    #[serde(rename = "even")]
+    Even,
+    #[serde(rename = "no better")]
+    NoBetter,
+}
+
+/// A task before and after.
+#[derive(Debug, Serialize, JsonSchema)]
+struct BalancedTask {
     task: u32,
-    before: ShareDocument,
-    after: ShareDocument,
+    before: KeyGroupShare,
+    after: KeyGroupShare,
 }
 
-#[derive(Debug, Serialize)]
-struct ShareDocument {
+/// Consecutive key groups of a task, and their load.
+#[derive(Debug, Serialize, JsonSchema)]
+struct KeyGroupShare {
     first: u16,
+    /// The key group after the last one.
     end: u16,
     rows_per_second: f64,
 }
 
-/// Key groups that get another task.
-#[derive(Debug, Serialize)]
-struct MovedDocument {
+/// Consecutive key groups that get another task.
+#[derive(Debug, Serialize, JsonSchema)]
+struct MovedKeyGroups {
     first: u16,
+    /// The key group after the last one.
     end: u16,
     from: u32,
     to: u32,
 }
 
 /// A key group with more rows than the mean of the tasks.
-#[derive(Debug, Serialize)]
-struct HotDocument {
+#[derive(Debug, Serialize, JsonSchema)]
+struct HotKeyGroup {
     key_group: u16,
     rows_per_second: f64,
 }
@@ -203,30 +226,30 @@ fn rate(stage: &Stage, index: u32, before: &Counted, after: &Counted) -> f64 {
 }
 
 /// `scale` is how many rows per second a row that was counted stands for.
-fn document(stage: &Stage, present: &[KeyGroupRange], balance: &Balance, scale: f64) -> StageDocument {
+fn document(stage: &Stage, present: &[KeyGroupRange], balance: &Balance, scale: f64) -> BalancedStage {
     let per_second = |rows: u64| (rows as f64 * scale).round();
     let share = |range: &KeyGroupRange, rows: u64| {
         let KeyGroupRange { first, end } = *range;
-        ShareDocument { first, end, rows_per_second: per_second(rows) }
+        KeyGroupShare { first, end, rows_per_second: per_second(rows) }
     };
     let before = present.iter().zip(&balance.before).map(|(range, rows)| share(range, *rows));
     let after = balance.ranges.iter().zip(&balance.after).map(|(range, rows)| share(range, *rows));
-    let tasks = (0..).zip(before.zip(after)).map(|(task, (before, after))| TaskDocument { task, before, after });
+    let tasks = (0..).zip(before.zip(after)).map(|(task, (before, after))| BalancedTask { task, before, after });
     let moved = balance.moved.iter().map(|of| {
         let (KeyGroupRange { first, end }, from, to) = (of.groups, of.from, of.to);
-        MovedDocument { first, end, from, to }
+        MovedKeyGroups { first, end, from, to }
     });
     let hot =
-        balance.hot.iter().map(|(group, rows)| HotDocument { key_group: *group, rows_per_second: per_second(*rows) });
-    StageDocument {
+        balance.hot.iter().map(|(group, rows)| HotKeyGroup { key_group: *group, rows_per_second: per_second(*rows) });
+    BalancedStage {
         stage: stage.id.0,
         name: stage.name.clone(),
         verdict: match balance.verdict {
-            Verdict::Moves => "moves",
-            Verdict::OneTask => "one task",
-            Verdict::TooFewRows => "too few rows",
-            Verdict::Even => "even",
-            Verdict::NoBetter => "no better",
+            Verdict::Moves => StageVerdict::Moves,
+            Verdict::OneTask => StageVerdict::OneTask,
+            Verdict::TooFewRows => StageVerdict::TooFewRows,
+            Verdict::Even => StageVerdict::Even,
+            Verdict::NoBetter => StageVerdict::NoBetter,
         },
         tasks: tasks.collect(),
         moved: moved.collect(),

@@ -8,6 +8,7 @@ use std::sync::{Arc, PoisonError};
 
 use anabranch_model::Error;
 use hyper::StatusCode;
+use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::answers::{Answer, Api, json};
@@ -15,8 +16,8 @@ use super::jobs::{Refusal, ServedJob};
 use super::reconfigure::{ReconfigureOrder, carry_out, on_thread, refused};
 
 /// What a drain has done.
-#[derive(Debug, Serialize)]
-struct DrainedDocument {
+#[derive(Debug, Serialize, JsonSchema)]
+pub(super) struct Drained {
     worker: String,
     /// Whether it gets no further tasks.
     drained: bool,
@@ -24,10 +25,12 @@ struct DrainedDocument {
 }
 
 /// What a drain has done to a job.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, JsonSchema)]
 struct DrainedJob {
     job: String,
+    /// Whether it has no task at the worker any more.
     moved: bool,
+    /// Why it cannot do without the worker.
     error: Option<String>,
     remedy: Option<String>,
 }
@@ -82,7 +85,7 @@ pub(super) async fn drain(api: Arc<Api>, worker: String) -> Answer {
         if !drained && let Err(why) = api.jobs.drain(&worker, was_drained) {
             return refused(&why, "");
         }
-        json(StatusCode::OK, &DrainedDocument { worker, drained: drained || was_drained, jobs: outcomes })
+        json(StatusCode::OK, &Drained { worker, drained: drained || was_drained, jobs: outcomes })
     })
     .await
 }
@@ -90,7 +93,7 @@ pub(super) async fn drain(api: Arc<Api>, worker: String) -> Answer {
 /// Answers the request that a worker gets tasks again.
 pub(super) async fn undrain(api: Arc<Api>, worker: String) -> Answer {
     on_thread(api, "undrain", move |api| match api.jobs.drain(&worker, false) {
-        Ok(_) => json(StatusCode::OK, &DrainedDocument { worker, drained: false, jobs: Vec::new() }),
+        Ok(_) => json(StatusCode::OK, &Drained { worker, drained: false, jobs: Vec::new() }),
         Err(why) => refused(&why, ""),
     })
     .await

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use anabranch_model::Error;
 use hyper::StatusCode;
 use hyper::body::Bytes;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::answers::{Answer, Api, json};
@@ -14,7 +15,7 @@ use super::reconfigure::{on_thread, refused};
 use crate::functions::{FunctionOutcome, FunctionUse};
 
 /// The order to replace functions in all running jobs that use them.
-#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct FunctionOrder {
     /// Statements `CREATE OR REPLACE FUNCTION`.
@@ -32,39 +33,57 @@ pub struct FunctionOrder {
 }
 
 /// The outcomes for all jobs that use the functions.
-#[derive(Debug, Serialize)]
-struct FunctionsReplaced {
+#[derive(Debug, Serialize, JsonSchema)]
+pub(super) struct FunctionsReplaced {
     jobs: Vec<FunctionJob>,
 }
 
-/// The outcome for one job.
-#[derive(Debug, Serialize)]
+/// The outcome for a job that uses the functions.
+#[derive(Debug, Serialize, JsonSchema)]
 struct FunctionJob {
     job: String,
+    /// Those of the functions that it uses.
     functions: Vec<String>,
+    /// Whether its statements declared them in the same way before.
     was_same: bool,
-    outcome: &'static str,
+    outcome: FunctionJobOutcome,
+    /// The version of the plan by which the job runs.
     version: Option<u32>,
     took_ms: Option<f64>,
     changes: Vec<ChangeDocument>,
+    /// Why the change has failed.
     error: Option<String>,
     remedy: Option<String>,
+}
+
+/// What was done with a job.
+#[derive(Debug, Serialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+enum FunctionJobOutcome {
+    /// This was a dry run.
+    Checked,
+    /// The job has the new functions.
+    Changed,
+    /// The job runs as before.
+    Failed,
+    /// The job was not changed, because the change of a job before it has failed.
+    Skipped,
 }
 
 impl From<FunctionUse> for FunctionJob {
     fn from(of: FunctionUse) -> Self {
         let FunctionUse { job, functions, was_same, outcome } = of;
-        let (name, done, took_ms, error) = match outcome {
-            FunctionOutcome::Checked(done) => ("checked", Some(done), None, None),
-            FunctionOutcome::Changed(done, took_ms) => ("changed", Some(done), Some(took_ms), None),
-            FunctionOutcome::Failed(error) => ("failed", None, None, Some(error)),
-            FunctionOutcome::Skipped => ("skipped", None, None, None),
+        let (outcome, done, took_ms, error) = match outcome {
+            FunctionOutcome::Checked(done) => (FunctionJobOutcome::Checked, Some(done), None, None),
+            FunctionOutcome::Changed(done, took_ms) => (FunctionJobOutcome::Changed, Some(done), Some(took_ms), None),
+            FunctionOutcome::Failed(error) => (FunctionJobOutcome::Failed, None, None, Some(error)),
+            FunctionOutcome::Skipped => (FunctionJobOutcome::Skipped, None, None, None),
         };
         FunctionJob {
             job,
             functions,
             was_same,
-            outcome: name,
+            outcome,
             version: done.as_ref().map(|done| done.version.0),
             took_ms,
             changes: done.map(|done| documents(&done.changes)).unwrap_or_default(),

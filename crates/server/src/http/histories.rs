@@ -3,57 +3,96 @@
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use anabranch_model::{Clock as _, Nanos, Secrets, SystemClock};
-use anabranch_runtime::{Change, Load, Reconfigured};
+use anabranch_model::{Clock as _, Nanos, OperatorKind, Secrets, SystemClock};
+use anabranch_runtime::{Change, Fate, How, Load, Reconfigured};
+use schemars::JsonSchema;
 use serde::Serialize;
 
+use super::description::or_null;
 use super::jobs::Refusal;
 
 /// Changes of a job that are remembered.
 const KEPT: usize = 100;
 
-/// The fate of a part of a job.
-#[derive(Clone, Debug, Serialize)]
+/// The fate of a part of the job: of a source with its positions, the state of an operator, a sink, or a static
+/// table.
+#[derive(Clone, Debug, Serialize, JsonSchema)]
+#[schemars(rename = "Change")]
 pub(super) struct ChangeDocument {
+    #[schemars(extend("enum" = Fate::ALL.map(Fate::name)))]
     fate: &'static str,
     what: String,
-    /// `source`, `state`, `sink`, or `static table`.
-    part: String,
-    /// Its number among the parts of its kind, as long as the job has it.
+    part: PartKind,
+    /// Its number among the parts of its kind, for as long as the job has it; of a state, that of its operator
+    /// in /state. Null for a static table.
     number: Option<u32>,
-    /// Its stage in the plan that runs.
+    /// Its stage in the plan that runs. Null: it is new.
     stage: Option<u32>,
-    /// Its stage in the new plan.
+    /// Its stage in the new plan. Null: it is lost or gone.
     next_stage: Option<u32>,
-    /// How it gets to the tasks of the new plan, if it is kept and that is known.
+    /// How it gets to the tasks of the new plan: they stay where they are with what they have; it passes in
+    /// memory to what takes its place; some of its state is read from the files of a checkpoint; some tasks
+    /// open its table again. Null: it is not kept, or where tasks will be is decided when they begin.
+    #[schemars(extend("enum" = or_null(How::ALL.map(How::name))))]
     how: Option<&'static str>,
-    /// Of its state in the newest checkpoint.
+    /// Its state in the newest checkpoint, each file once. Null: it has no state, or the job has no checkpoint
+    /// yet.
     bytes: Option<u64>,
-    /// Of the files that tasks of the new plan read.
+    /// The files that tasks read, each once. A task reads a whole file for the key groups that it gets of it.
+    /// Null: not known, or it is not kept.
     loaded_bytes: Option<u64>,
     loads: Vec<LoadDocument>,
 }
 
+/// The kinds of parts of a job.
+#[derive(Clone, Copy, Debug, Serialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+enum PartKind {
+    Source,
+    State,
+    Sink,
+    #[serde(rename = "static table")]
+    StaticTable,
+}
+
 /// What the tasks of a worker load or open.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, JsonSchema)]
+#[schemars(rename = "Load")]
 struct LoadDocument {
     worker: String,
+    /// How many tasks.
     tasks: u32,
+    /// How many key groups they load the state of. 0 for a table that is opened.
     key_groups: u32,
+    /// The files that they read, each once. Null: the job has no checkpoint yet.
     bytes: Option<u64>,
 }
 
-/// A change of a job.
-#[derive(Clone, Debug, Serialize)]
+/// A change that was requested. Dry runs are not listed.
+#[derive(Clone, Debug, Serialize, JsonSchema)]
 pub(super) struct ChangeRecord {
+    /// When it was requested, in milliseconds since 1970.
     at_ms: i64,
-    /// The request.
+    /// The request in a few words.
     request: String,
-    outcome: &'static str,
+    outcome: ChangeOutcome,
+    /// The version of the plan then.
     version: Option<u32>,
+    /// Why it was refused or undone.
     reason: Option<String>,
     took_ms: Option<f64>,
     changes: Vec<ChangeDocument>,
+}
+
+/// The outcome of a change.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+enum ChangeOutcome {
+    Running,
+    Settled,
+    Unchanged,
+    Undone,
+    Refused,
 }
 
 /// The changes of each job that this process remembers.
@@ -86,11 +125,12 @@ impl ChangeHistories {
             record.took_ms = Some(took_ms);
             match &outcome {
                 Ok(done) => {
-                    record.outcome = if done.unchanged { "unchanged" } else { "settled" };
+                    record.outcome = if done.unchanged { ChangeOutcome::Unchanged } else { ChangeOutcome::Settled };
                     (record.version, record.changes) = (Some(done.version.0), documents(&done.changes));
                 }
                 Err(why) => {
-                    record.outcome = if matches!(why, Refusal::Undone(_)) { "undone" } else { "refused" };
+                    let undone = matches!(why, Refusal::Undone(_));
+                    record.outcome = if undone { ChangeOutcome::Undone } else { ChangeOutcome::Refused };
                     record.reason = Some(secrets.hide(&why.error().to_string()));
                 }
             }
@@ -110,7 +150,7 @@ impl ChangeHistories {
         history.records.push_back(ChangeRecord {
             at_ms,
             request,
-            outcome: "running",
+            outcome: ChangeOutcome::Running,
             version,
             reason,
             took_ms,
@@ -148,7 +188,12 @@ impl From<&Change> for ChangeDocument {
         ChangeDocument {
             fate: change.fate.name(),
             what: change.what.clone(),
-            part: part.id.map_or_else(|| "static table".to_owned(), |id| id.kind.to_string()),
+            part: match part.id.map(|id| id.kind) {
+                Some(OperatorKind::Source) => PartKind::Source,
+                Some(OperatorKind::State) => PartKind::State,
+                Some(OperatorKind::Sink) => PartKind::Sink,
+                None => PartKind::StaticTable,
+            },
             number: part.id.map(|id| id.number),
             stage: part.stage.map(|stage| stage.0),
             next_stage: part.next_stage.map(|stage| stage.0),
@@ -179,12 +224,14 @@ mod tests {
     fn the_newest_changes_are_remembered() {
         let histories = ChangeHistories::default();
         let numbers: Vec<usize> = (0..KEPT + 5).map(|at| histories.begin("job", String::new(), at as i64)).collect();
-        let end = |number: usize| histories.end("job", number, |record| record.outcome = "settled");
+        let end = |number: usize| histories.end("job", number, |record| record.outcome = ChangeOutcome::Settled);
         end(numbers[0]);
         end(numbers[KEPT + 4]);
         let kept = histories.of("job");
         assert_eq!((kept.len(), kept[0].at_ms), (KEPT, 5));
-        assert!(kept.iter().all(|record| (record.outcome == "settled") == (record.at_ms == KEPT as i64 + 4)));
+        assert!(
+            kept.iter().all(|record| (record.outcome == ChangeOutcome::Settled) == (record.at_ms == KEPT as i64 + 4))
+        );
         assert!(histories.of("other").is_empty());
     }
 }

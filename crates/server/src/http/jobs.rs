@@ -2,6 +2,7 @@
 //! a coordinator may have many.
 
 use std::collections::BTreeMap;
+use std::fmt;
 use std::sync::Arc;
 
 use anabranch_dataflow::Plan;
@@ -9,6 +10,8 @@ use anabranch_model::{Error, ErrorKind, Nanos, Notice, Result, StageId, TaskMetr
 use anabranch_protocol::membership::Process;
 use anabranch_runtime::{Coordination, Reconfigured, Restart, Status};
 use anabranch_state::{Savepoint, Store};
+use schemars::JsonSchema;
+use serde::Serialize;
 
 use super::autoscale::ScalingRecords;
 use super::documents::Worker;
@@ -164,31 +167,85 @@ pub struct Placed {
     pub metrics: TaskMetrics,
 }
 
+/// Where a job is in its life.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub(crate) enum JobState {
+    /// It waits for slots of workers.
+    Waiting,
+    /// Its tasks start for the first time.
+    Starting,
+    /// Its tasks restore their state.
+    Restoring,
+    /// Its tasks run.
+    Running,
+    /// Its tasks go over to another version of its plan.
+    Changing,
+    /// Its tasks start again.
+    Restarting,
+    /// Its tasks end.
+    Stopping,
+    /// It was stopped, and can resume.
+    Stopped,
+    /// It has read all of its input.
+    Ended,
+    /// It has failed, and can resume.
+    Failed,
+    /// It was cancelled, and can resume.
+    Cancelled,
+}
+
+impl JobState {
+    /// All of them.
+    pub(crate) const ALL: [JobState; 11] = [
+        JobState::Waiting,
+        JobState::Starting,
+        JobState::Restoring,
+        JobState::Running,
+        JobState::Changing,
+        JobState::Restarting,
+        JobState::Stopping,
+        JobState::Stopped,
+        JobState::Ended,
+        JobState::Failed,
+        JobState::Cancelled,
+    ];
+}
+
+/// As in documents.
+impl fmt::Display for JobState {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.serialize(f)
+    }
+}
+
 impl Reading {
     /// Whether every task runs: state is restored, static tables are read.
     pub(crate) fn is_ready(&self) -> bool {
         let tasks = || self.tasks.iter().map(|task| &task.metrics);
-        self.state() == "running" && tasks().all(|task| task.is_prepared) && tasks().any(|task| task.thread.is_some())
+        self.state() == JobState::Running
+            && tasks().all(|task| task.is_prepared)
+            && tasks().any(|task| task.thread.is_some())
     }
 
     /// The state for users.
-    pub(crate) fn state(&self) -> &'static str {
+    pub(crate) fn state(&self) -> JobState {
         use anabranch_protocol::coordinator::Phase;
         let Status { phase, stopping, ended, failure, waits_for, cancelled, .. } = &self.status;
         match phase {
-            _ if failure.is_some() => "failed",
-            _ if *ended && *cancelled => "cancelled",
-            _ if *ended && *stopping => "stopped",
-            _ if *ended => "ended",
-            _ if *stopping => "stopping",
-            _ if waits_for.is_some() => "waiting",
-            Phase::Restoring => "restoring",
-            Phase::Running => "running",
-            Phase::Starting if self.status.restarts == 0 => "starting",
-            Phase::Switching => "changing",
-            Phase::Starting if self.status.changing.is_some() => "changing",
-            Phase::Starting | Phase::Cancelling | Phase::Pausing => "restarting",
-            Phase::Stopping | Phase::Ending | Phase::Finished | Phase::Failed | Phase::Fenced => "stopping",
+            _ if failure.is_some() => JobState::Failed,
+            _ if *ended && *cancelled => JobState::Cancelled,
+            _ if *ended && *stopping => JobState::Stopped,
+            _ if *ended => JobState::Ended,
+            _ if *stopping => JobState::Stopping,
+            _ if waits_for.is_some() => JobState::Waiting,
+            Phase::Restoring => JobState::Restoring,
+            Phase::Running => JobState::Running,
+            Phase::Starting if self.status.restarts == 0 => JobState::Starting,
+            Phase::Switching => JobState::Changing,
+            Phase::Starting if self.status.changing.is_some() => JobState::Changing,
+            Phase::Starting | Phase::Cancelling | Phase::Pausing => JobState::Restarting,
+            Phase::Stopping | Phase::Ending | Phase::Finished | Phase::Failed | Phase::Fenced => JobState::Stopping,
         }
     }
 
@@ -213,24 +270,30 @@ mod tests {
             let (at, wall_ms, started_ms, checkpoints) = (Nanos(0), 0, 0, None);
             let reading = Reading { at, wall_ms, started_ms, status, coordination, failures, checkpoints, tasks };
             assert!(!reading.is_ready(), "without a task");
+            assert!(JobState::ALL.contains(&reading.state()), "metrics have a sample for each state");
             reading.state()
         };
         let none: fn(&mut Status) = |_| {};
-        assert_eq!(state(Phase::Starting, none), "starting");
-        assert_eq!(state(Phase::Restoring, none), "restoring");
-        assert_eq!(state(Phase::Running, none), "running");
-        assert_eq!(state(Phase::Starting, |status| status.restarts = 1), "restarting");
-        assert_eq!(state(Phase::Pausing, none), "restarting");
-        assert_eq!(state(Phase::Ending, none), "stopping");
-        assert_eq!(state(Phase::Running, |status| status.stopping = true), "stopping");
-        assert_eq!(state(Phase::Finished, |status| status.ended = true), "ended");
-        assert_eq!(state(Phase::Finished, |status| (status.ended, status.stopping) = (true, true)), "stopped");
-        assert_eq!(state(Phase::Restoring, |status| status.waits_for = Some("2 slots".into())), "waiting");
+        assert_eq!(state(Phase::Starting, none), JobState::Starting);
+        assert_eq!(state(Phase::Restoring, none), JobState::Restoring);
+        assert_eq!(state(Phase::Running, none), JobState::Running);
+        assert_eq!(state(Phase::Starting, |status| status.restarts = 1), JobState::Restarting);
+        assert_eq!(state(Phase::Switching, none), JobState::Changing);
+        assert_eq!(state(Phase::Pausing, none), JobState::Restarting);
+        assert_eq!(state(Phase::Ending, none), JobState::Stopping);
+        assert_eq!(state(Phase::Running, |status| status.stopping = true), JobState::Stopping);
+        assert_eq!(state(Phase::Finished, |status| status.ended = true), JobState::Ended);
+        assert_eq!(state(Phase::Finished, |status| (status.ended, status.stopping) = (true, true)), JobState::Stopped);
+        assert_eq!(state(Phase::Restoring, |status| status.waits_for = Some("2 slots".into())), JobState::Waiting);
         // A job that is ended at once stays in its phase.
         let failed: fn(&mut Status) = |status| (status.ended, status.failure) = (true, Some("lost".into()));
-        assert_eq!(state(Phase::Running, failed), "failed");
+        assert_eq!(state(Phase::Running, failed), JobState::Failed);
         let cancelled: fn(&mut Status) = |status| (status.ended, status.cancelled) = (true, true);
-        assert_eq!(state(Phase::Running, cancelled), "cancelled");
-        assert_eq!(state(Phase::Running, |status| status.cancelled = true), "running", "as long as its tasks end");
+        assert_eq!(state(Phase::Running, cancelled), JobState::Cancelled);
+        assert_eq!(
+            state(Phase::Running, |status| status.cancelled = true),
+            JobState::Running,
+            "as long as its tasks end"
+        );
     }
 }

@@ -3,7 +3,7 @@
 use anabranch_model::{LatencySummary, TaskMetrics};
 
 use super::documents::known_ms;
-use super::jobs::Reading;
+use super::jobs::{JobState, Reading};
 use crate::process;
 
 /// What a metric measures.
@@ -163,20 +163,6 @@ const OF_JOBS: [OfJob; 14] = [
     }),
 ];
 
-/// States of jobs, in the order of a job's life.
-const STATES: [&str; 10] = [
-    "waiting",
-    "starting",
-    "restoring",
-    "running",
-    "restarting",
-    "stopping",
-    "stopped",
-    "ended",
-    "failed",
-    "cancelled",
-];
-
 #[expect(clippy::unnecessary_wraps, reason = "the tables above have values that may be missing")]
 fn count(value: u64) -> Option<f64> {
     Some(value as f64)
@@ -198,9 +184,9 @@ pub(crate) fn families(jobs: &[(String, Reading)]) -> Vec<Family> {
     }));
     let states = jobs.iter().flat_map(|(job, reading)| {
         let state = reading.state();
-        STATES.map(|name| {
-            let labels = vec![("job", job.clone()), ("state", name.to_owned())];
-            sample(labels, f64::from(u8::from(name == state)))
+        JobState::ALL.map(|of| {
+            let labels = vec![("job", job.clone()), ("state", of.to_string())];
+            sample(labels, f64::from(u8::from(of == state)))
         })
     });
     families.push(family("anabranch_job_state", Gauge, "1 for the state that the job is in.", states));

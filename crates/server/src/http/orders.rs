@@ -3,16 +3,18 @@
 use std::collections::BTreeMap;
 
 use anabranch_model::{Error, Secrets};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::documents::ErrorDocument;
 use crate::{TableOption, render};
 
 /// A new job.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct JobOrder {
-    /// Its name, unique among the jobs of the coordinator.
+    /// Its name, unique among the jobs of the coordinator: at most 100 letters of ASCII, digits, hyphens and
+    /// underscores.
     pub name: String,
     /// Statements of SQL. Their INSERTs become the job.
     pub sql: String,
@@ -22,8 +24,8 @@ pub struct JobOrder {
     /// Options of tables, which override their WITH clauses.
     #[serde(default)]
     pub options: Vec<TableOption>,
-    /// Made by the client, and different for each submission: sent again under it, because an answer was
-    /// lost, the job is taken once.
+    /// Made by the client, and different for each submission. An order that is sent again under it, because
+    /// an answer was lost, is taken once.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub submission: Option<String>,
 }
@@ -35,24 +37,26 @@ pub fn new_submission() -> String {
 }
 
 /// A job that was taken.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, JsonSchema)]
 pub(super) struct Submitted {
     pub(super) name: String,
 }
 
-/// An error in the order of a job.
-#[derive(Debug, Serialize)]
+/// Why a job was not taken or not changed.
+#[derive(Debug, Serialize, JsonSchema)]
+#[schemars(rename = "OrderError")]
 pub(super) struct OrderErrorDocument {
-    error: String,
-    place: Option<String>,
-    remedy: Option<String>,
+    #[serde(flatten)]
+    error: ErrorDocument,
+    /// All of it for people, with the line of the SQL.
     text: String,
 }
 
 /// The request for a savepoint.
-#[derive(Debug, Deserialize)]
+#[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct SavepointOrder {
+    /// An empty or new directory of the process' machine, or such a place in an object store.
     pub(super) place: String,
 }
 
@@ -68,54 +72,6 @@ impl ErrorDocument {
 
 impl OrderErrorDocument {
     pub(super) fn of(error: &Error, sql: &str) -> Self {
-        let ErrorDocument { error: message, place, remedy } = ErrorDocument::without_secrets(error, sql);
-        OrderErrorDocument { error: message, place, remedy, text: render(error, sql) }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use std::collections::BTreeSet;
-
-    use serde::de::DeserializeOwned;
-    use serde_json::Value;
-
-    use super::*;
-    use crate::http::balance::BalanceOrder;
-    use crate::http::functions::FunctionOrder;
-    use crate::http::reconfigure::{MoveOrder, ReconfigureOrder};
-    use crate::http::removal::RemovalOrder;
-    use crate::http::sql::preview::PreviewOrder;
-    use crate::http::sql::{CheckOrder, CompleteOrder};
-
-    /// The fields that a type takes, as it says when it refuses another one.
-    fn fields<T: DeserializeOwned>() -> BTreeSet<String> {
-        let error = serde_json::from_str::<T>("{\"?\": 0}").err().expect("an unknown field").to_string();
-        let (_, expected) = error.split_once("expected ").expect("the known ones");
-        expected.split('`').skip(1).step_by(2).map(str::to_owned).collect()
-    }
-
-    fn assert_described<T: DeserializeOwned>(name: &str, schema: &Value) {
-        let described: BTreeSet<String> = schema["properties"].as_object().expect(name).keys().cloned().collect();
-        assert_eq!(fields::<T>(), described, "{name}");
-        let required = schema["required"].as_array().is_some_and(|names| !names.is_empty());
-        assert_eq!(serde_json::from_str::<T>("{}").is_err(), required, "{name}: fields that must be there");
-    }
-
-    /// Answers are compared with the description while jobs run; what clients send is compared here.
-    #[test]
-    fn the_description_has_the_fields_of_each_order() {
-        let description: Value = serde_json::from_str(include_str!("openapi.json")).expect("JSON");
-        let schemas = &description["components"]["schemas"];
-        assert_described::<JobOrder>("JobOrder", &schemas["JobOrder"]);
-        assert_described::<SavepointOrder>("SavepointOrder", &schemas["SavepointOrder"]);
-        assert_described::<ReconfigureOrder>("ReconfigureOrder", &schemas["ReconfigureOrder"]);
-        assert_described::<MoveOrder>("Move", &schemas["Move"]);
-        assert_described::<BalanceOrder>("BalanceOrder", &schemas["BalanceOrder"]);
-        assert_described::<FunctionOrder>("FunctionOrder", &schemas["FunctionOrder"]);
-        assert_described::<RemovalOrder>("RemovalOrder", &schemas["RemovalOrder"]);
-        assert_described::<CheckOrder>("CheckOrder", &schemas["CheckOrder"]);
-        assert_described::<CompleteOrder>("CompleteOrder", &schemas["CompleteOrder"]);
-        assert_described::<PreviewOrder>("PreviewOrder", &schemas["PreviewOrder"]);
+        OrderErrorDocument { error: ErrorDocument::without_secrets(error, sql), text: render(error, sql) }
     }
 }

@@ -4,11 +4,26 @@ use std::collections::BTreeSet;
 
 use anabranch_model::Error;
 use hyper::StatusCode;
+use schemars::JsonSchema;
+use serde::Serialize;
+use serde_json::Value;
 
 use super::answers::{Answer, Api, json, json_text, refusal};
+use super::description::OpenObject;
 use super::documents::PlanDocument;
 use super::jobs::ServedJob;
 use super::query::Parameters;
+use super::samples::HistoryDocument;
+
+/// The past of a job.
+#[derive(Debug, Serialize, JsonSchema)]
+#[serde(untagged)]
+#[schemars(inline)]
+pub(super) enum Past {
+    Span(HistoryDocument),
+    /// The document of the job's stream as it was at the moment that the request names.
+    Moment(#[schemars(with = "OpenObject")] Value),
+}
 
 /// A job over time, or at a moment.
 pub(super) fn history(api: &Api, name: &str, parameters: &Parameters) -> Result<Answer, Box<Answer>> {
@@ -18,10 +33,11 @@ pub(super) fn history(api: &Api, name: &str, parameters: &Parameters) -> Result<
             let error = Error::outside(format!("there are no samples of the job '{name}' yet"));
             return Err(Box::new(refusal(StatusCode::NOT_FOUND, &error.remedy("ask again in a second"))));
         };
-        return Ok(json(StatusCode::OK, &document));
+        return Ok(json(StatusCode::OK, &Past::Moment(document)));
     }
     let (from, to) = (parameters.number("from")?.unwrap_or(i64::MIN), parameters.number("to")?.unwrap_or(i64::MAX));
-    Ok(json(StatusCode::OK, &samples.between(name, (from, to), parameters.number("stage")?)))
+    let span = samples.between(name, (from, to), parameters.number("stage")?);
+    Ok(json(StatusCode::OK, &Past::Span(span)))
 }
 
 /// The present plan of a job. With `version`, the plan of that version, if the history still has samples of

@@ -11,6 +11,7 @@ use anabranch_protocol::membership::WorkerId;
 use anabranch_runtime::{Ahead, Changing, Moves, Reconfigured};
 use hyper::StatusCode;
 use hyper::body::Bytes;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use tokio::sync::oneshot;
 
@@ -22,9 +23,8 @@ use super::jobs::Refusal;
 use super::orders::{JobOrder, OrderErrorDocument};
 use crate::{Settings, TableOption};
 
-/// The order to change a running job: its text, settings, number of tasks or workers. Fields that are not
-/// given stay.
-#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+/// The order to change a running job: its text, settings, number of tasks or workers. What is not given stays.
+#[derive(Clone, Debug, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct ReconfigureOrder {
     /// All statements of the job.
@@ -34,7 +34,7 @@ pub struct ReconfigureOrder {
     pub settings: BTreeMap<String, Option<String>>,
     /// Options of tables. They replace the job's options of these tables and names.
     pub options: Vec<TableOption>,
-    /// Tasks of each parallel stage, or of one.
+    /// Tasks of each parallel stage, or of one, at least 1.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub parallelism: Option<NonZeroU32>,
     /// The stage of the present plan that gets this number of tasks; the others keep theirs.
@@ -46,7 +46,7 @@ pub struct ReconfigureOrder {
     /// time.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub balance: Option<BalanceOrder>,
-    /// Workers from which all tasks of the job move away.
+    /// Workers from which all tasks of the job move away. They get none of it any more.
     pub away_from: Vec<String>,
     /// Drops state that the new text does not use. Without it such a text is refused.
     pub allow_lost_state: bool,
@@ -56,14 +56,15 @@ pub struct ReconfigureOrder {
     pub allow_late: bool,
     /// Only reports the outcome for each part.
     pub dry_run: bool,
-    /// The order is refused if the running plan has another version: the job was changed since.
+    /// The order is refused with 409 if the plan that runs has another version: the job was changed since.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub if_version: Option<u32>,
 }
 
-/// A task goes to another worker.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+/// A task that goes to another worker.
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
+#[schemars(rename = "Move")]
 pub struct MoveOrder {
     /// Its stage in the plan of the change.
     pub stage: u32,
@@ -206,28 +207,34 @@ impl ReconfigureOrder {
 }
 
 /// What a change has done, or would do.
-#[derive(Debug, Serialize)]
-struct ReconfiguredDocument {
+#[derive(Debug, Serialize, JsonSchema)]
+#[schemars(rename = "Reconfigured")]
+pub(super) struct ReconfiguredDocument {
+    /// The version of the plan by which the job runs.
     version: u32,
+    /// Whether the job is as it was: the plan is the same, or this was a dry run.
     unchanged: bool,
+    /// From the request until the change was settled.
     took_ms: f64,
-    /// State that was copied to its new workers while the job ran.
+    /// State that was copied to where the new version needs it while the job ran as before.
     copied_bytes: u64,
     changes: Vec<ChangeDocument>,
-    /// The expected change, if this was a dry run.
+    /// What is known before the change is carried out. Null if this was no dry run.
     ahead: Option<AheadDocument>,
     /// The measurement, if key groups were to follow the load.
     balance: Option<BalanceDocument>,
 }
 
 /// A change before it is carried out.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, JsonSchema)]
+#[schemars(rename = "Ahead")]
 struct AheadDocument {
     /// The new plan.
     plan: PlanDocument,
-    /// The epoch of the checkpoint that has the bytes of the parts.
+    /// The epoch of the checkpoint that has the bytes of the parts. Null: the job has no checkpoint yet.
     epoch: Option<u64>,
-    /// Whether state would be loaded while the job runs.
+    /// Whether state would be loaded where it will be while the job runs as before. Null: where tasks would be
+    /// is not known now.
     loads_ahead: Option<bool>,
 }
 
@@ -239,8 +246,9 @@ impl From<Ahead> for AheadDocument {
 }
 
 /// The changes of a job that are remembered.
-#[derive(Debug, Serialize)]
-struct ChangeList {
+#[derive(Debug, Serialize, JsonSchema)]
+pub(super) struct ChangeList {
+    /// Whether its plan is being changed.
     changing: bool,
     /// The present step of the change that is being carried out.
     step: Option<String>,

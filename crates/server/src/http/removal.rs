@@ -5,22 +5,23 @@ use std::sync::Arc;
 use anabranch_model::Error;
 use hyper::StatusCode;
 use hyper::body::Bytes;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::answers::{Answer, Api, json, refusal};
 use super::reconfigure::{on_thread, refused};
 
 /// The request to remove a job.
-#[derive(Debug, Default, Deserialize)]
+#[derive(Debug, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub(super) struct RemovalOrder {
-    /// The job could resume, and is not to.
+    /// Removes the job also if it could resume from its newest checkpoint, which is removed with it.
     discard_state: bool,
 }
 
 /// A job that was removed.
-#[derive(Debug, Serialize)]
-struct Removed {
+#[derive(Debug, Serialize, JsonSchema)]
+pub(super) struct Removed {
     name: String,
 }
 

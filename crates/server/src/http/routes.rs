@@ -1,6 +1,12 @@
-//! The routes: which request goes where.
+//! The routes: which request goes where, and how the API describes it.
+
+mod table;
 
 use hyper::Method;
+use schemars::{JsonSchema, Schema, SchemaGenerator};
+
+use super::documents::ErrorDocument;
+pub(super) use table::ROUTES;
 
 /// What a route does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -50,56 +56,101 @@ pub(super) struct Route {
     pub(super) method: Method,
     pub(super) path: &'static str,
     pub(super) target: Target,
+    /// Its name in clients that are generated from the description.
+    pub(super) id: &'static str,
+    pub(super) summary: &'static str,
+    pub(super) token: Token,
+    pub(super) parameters: Vec<Parameter>,
+    pub(super) body: Option<RequestBody>,
+    /// What it answers, but for what follows from the other fields.
+    pub(super) answers: Vec<Described>,
 }
 
-const fn get(path: &'static str, target: Target) -> Route {
-    Route { method: Method::GET, path, target }
+/// What a request needs, if the process has a token.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Token {
+    Needed,
+    /// Without the token, the answer names no jobs.
+    Optional,
+    Unused,
 }
 
-const fn post(path: &'static str, target: Target) -> Route {
-    Route { method: Method::POST, path, target }
+/// A parameter of a route's address, which may be left out.
+pub(super) struct Parameter {
+    pub(super) name: &'static str,
+    /// In JSON Schema.
+    pub(super) kind: &'static str,
+    pub(super) text: &'static str,
 }
 
-pub(super) static ROUTES: [Route; 38] = [
-    get("/healthz", Target::Health),
-    get("/readyz", Target::Readiness),
-    get("/metrics", Target::Metrics),
-    get("/api/v1/openapi.json", Target::Description),
-    get("/", Target::Page),
-    get("/page/{name}", Target::PageFile),
-    get("/api/v1/server", Target::Server),
-    get("/api/v1/live", Target::Live),
-    get("/api/v1/jobs/{name}/live", Target::JobLive),
-    get("/api/v1/jobs/{name}/why", Target::Why),
-    get("/api/v1/jobs/{name}/history", Target::History),
-    get("/api/v1/jobs/{name}/sql", Target::Script),
-    get("/api/v1/jobs/{name}/state", Target::State),
-    post("/api/v1/sql/check", Target::Check),
-    post("/api/v1/sql/complete", Target::Complete),
-    post("/api/v1/sql/preview", Target::Preview),
-    post("/api/v1/demo", Target::Demo),
-    get("/api/v1/jobs", Target::Jobs),
-    get("/api/v1/jobs/{name}", Target::Job),
-    get("/api/v1/jobs/{name}/plan", Target::Plan),
-    get("/api/v1/jobs/{name}/tasks", Target::Tasks),
-    get("/api/v1/jobs/{name}/checkpoints", Target::Checkpoints),
-    get("/api/v1/jobs/{name}/notices", Target::Notices),
-    get("/api/v1/jobs/{name}/counters", Target::Counters),
-    get("/api/v1/jobs/{name}/changes", Target::Changes),
-    get("/api/v1/jobs/{name}/autoscale", Target::Autoscale),
-    get("/api/v1/jobs/{name}/observations", Target::Observations),
-    get("/api/v1/workers", Target::Workers),
-    post("/api/v1/jobs", Target::Submit),
-    post("/api/v1/jobs/{name}/stop", Target::Stop),
-    post("/api/v1/jobs/{name}/cancel", Target::Cancel),
-    post("/api/v1/jobs/{name}/remove", Target::Remove),
-    post("/api/v1/jobs/{name}/savepoint", Target::Savepoint),
-    post("/api/v1/jobs/{name}/reconfigure", Target::Reconfigure),
-    post("/api/v1/jobs/{name}/changes/abort", Target::AbortChange),
-    post("/api/v1/functions", Target::Functions),
-    post("/api/v1/workers/{name}/drain", Target::Drain),
-    post("/api/v1/workers/{name}/undrain", Target::Undrain),
-];
+/// Adds the schema of a type to a generator, and returns a reference to it.
+pub(super) type SchemaOf = fn(&mut SchemaGenerator) -> Schema;
+
+/// The body that a route takes, in JSON.
+pub(super) struct RequestBody {
+    pub(super) required: bool,
+    pub(super) schema: SchemaOf,
+}
+
+/// An answer of a route.
+pub(super) struct Described {
+    pub(super) status: u16,
+    pub(super) text: &'static str,
+    pub(super) content: Content,
+}
+
+/// The content of an answer.
+#[derive(Clone, Copy)]
+pub(super) enum Content {
+    Json(SchemaOf),
+    /// A text of this media type.
+    Text(&'static str),
+}
+
+impl Route {
+    fn new(method: Method, path: &'static str, target: Target, id: &'static str, summary: &'static str) -> Route {
+        let (token, parameters, body, answers) = (Token::Needed, Vec::new(), None, Vec::new());
+        Route { method, path, target, id, summary, token, parameters, body, answers }
+    }
+
+    fn token(self, token: Token) -> Route {
+        Route { token, ..self }
+    }
+
+    fn number(self, name: &'static str, text: &'static str) -> Route {
+        self.parameter(name, "integer", text)
+    }
+
+    fn parameter(mut self, name: &'static str, kind: &'static str, text: &'static str) -> Route {
+        self.parameters.push(Parameter { name, kind, text });
+        self
+    }
+
+    fn takes<T: JsonSchema>(self) -> Route {
+        Route { body: Some(RequestBody { required: true, schema: SchemaGenerator::subschema_for::<T> }), ..self }
+    }
+
+    fn may_take<T: JsonSchema>(self) -> Route {
+        Route { body: Some(RequestBody { required: false, schema: SchemaGenerator::subschema_for::<T> }), ..self }
+    }
+
+    fn gives<T: JsonSchema>(self, status: u16, text: &'static str) -> Route {
+        self.answers(status, text, Content::Json(SchemaGenerator::subschema_for::<T>))
+    }
+
+    fn gives_text(self, media_type: &'static str, text: &'static str) -> Route {
+        self.answers(200, text, Content::Text(media_type))
+    }
+
+    fn refuses(self, status: u16, text: &'static str) -> Route {
+        self.gives::<ErrorDocument>(status, text)
+    }
+
+    fn answers(mut self, status: u16, text: &'static str, content: Content) -> Route {
+        self.answers.push(Described { status, text, content });
+        self
+    }
+}
 
 /// Where a request goes.
 #[derive(Debug, PartialEq, Eq)]
@@ -160,18 +211,6 @@ pub(super) fn decoded(segment: &str) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn the_description_has_every_route_and_no_other() {
-        let description: serde_json::Value = serde_json::from_str(include_str!("openapi.json")).expect("JSON");
-        let paths = description["paths"].as_object().expect("paths");
-        let methods = |path: &str| paths[path].as_object().expect("methods").keys().map(|name| name.to_uppercase());
-        let mut described: Vec<_> = paths.keys().flat_map(|path| methods(path).map(|m| (path.clone(), m))).collect();
-        let mut routes: Vec<_> = ROUTES.iter().map(|route| (route.path.to_owned(), route.method.to_string())).collect();
-        described.sort();
-        routes.sort();
-        assert_eq!(routes, described);
-    }
 
     #[test]
     fn requests_find_their_routes() {

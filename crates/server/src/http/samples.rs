@@ -16,12 +16,15 @@ use std::sync::Arc;
 
 use anabranch_model::{Clock as _, SystemClock};
 use hyper::body::Bytes;
+use schemars::JsonSchema;
+use serde::Serialize;
 use serde_json::{Map, Value, json};
 
 use super::jobs::ServedJob;
 use super::rates::History;
 use crate::why::{Look, Why, why};
 pub(super) use frame::Frame;
+use frame::HistoryFrame;
 pub(super) use marks::CheckpointMark;
 use marks::{Checkpoints, Mark, Marks};
 use plans::Plans;
@@ -43,6 +46,14 @@ pub(super) struct Samples {
     jobs: BTreeMap<String, JobSamples>,
     /// All jobs and workers as a document, made when somebody asks for it.
     all: Option<(u64, Arc<Value>)>,
+}
+
+/// A job over time.
+#[derive(Debug, Default, Serialize, JsonSchema)]
+#[schemars(rename = "History")]
+pub(super) struct HistoryDocument {
+    frames: Vec<HistoryFrame>,
+    marks: Vec<Mark>,
 }
 
 /// One job over time.
@@ -139,11 +150,11 @@ impl Samples {
     }
 
     /// A job's samples and marks in a span of time, with the numbers of one stage if that is asked for.
-    pub(super) fn between(&self, job: &str, (from_ms, to_ms): (i64, i64), stage: Option<u32>) -> Value {
-        let Some(kept) = self.jobs.get(job) else { return json!({ "frames": [], "marks": [] }) };
+    pub(super) fn between(&self, job: &str, (from_ms, to_ms): (i64, i64), stage: Option<u32>) -> HistoryDocument {
+        let Some(kept) = self.jobs.get(job) else { return HistoryDocument::default() };
         let point = |frame: &Frame| stage.map_or_else(|| frame.point(), |stage| frame.point_of(stage));
-        let frames: Vec<Value> = kept.rings.between(from_ms, to_ms).map(point).collect();
-        json!({ "frames": frames, "marks": kept.marks.between(from_ms, to_ms) })
+        let frames = kept.rings.between(from_ms, to_ms).map(point).collect();
+        HistoryDocument { frames, marks: kept.marks.between(from_ms, to_ms) }
     }
 
     /// The document of a version of a job's plan, if there are samples of it.

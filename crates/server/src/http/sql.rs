@@ -9,6 +9,7 @@ use std::sync::Arc;
 use anabranch_model::Error;
 use hyper::StatusCode;
 use hyper::body::Bytes;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::answers::{Answer, Api, json, refusal};
@@ -20,7 +21,7 @@ use crate::{Engine, Session, Settings, Step, complete as completed, split_statem
 pub(super) use preview::preview;
 
 /// Statements to check.
-#[derive(Debug, Deserialize)]
+#[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct CheckOrder {
     sql: String,
@@ -29,32 +30,35 @@ pub(super) struct CheckOrder {
 }
 
 /// Whether statements can run.
-#[derive(Debug, Serialize)]
-struct CheckDocument {
+#[derive(Debug, Serialize, JsonSchema)]
+pub(super) struct Checked {
     error: Option<PlacedError>,
+    /// Of the first job or query.
     plan: Option<PlanDocument>,
-    statements: Vec<StatementDocument>,
+    statements: Vec<Statement>,
 }
 
-/// An error and its place in the text, from line and column 1.
-#[derive(Debug, Serialize)]
+/// An error and its place in the text.
+#[derive(Debug, Serialize, JsonSchema)]
 struct PlacedError {
     #[serde(flatten)]
     error: ErrorDocument,
+    /// From 1.
     line: Option<usize>,
+    /// From 1.
     column: Option<usize>,
 }
 
 /// A statement of a text.
-#[derive(Debug, Serialize)]
-struct StatementDocument {
+#[derive(Debug, Serialize, JsonSchema)]
+struct Statement {
     line: u64,
     /// Its first word, in capital letters.
     kind: String,
 }
 
 /// A text and a place in it.
-#[derive(Debug, Deserialize)]
+#[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct CompleteOrder {
     sql: String,
@@ -63,8 +67,8 @@ pub(super) struct CompleteOrder {
 }
 
 /// What may be written at a place.
-#[derive(Debug, Serialize)]
-struct CompleteDocument {
+#[derive(Debug, Serialize, JsonSchema)]
+pub(super) struct Completions {
     /// Where the word begins that is replaced, in units of UTF-16.
     from: usize,
     items: Vec<String>,
@@ -93,10 +97,10 @@ pub(super) async fn check(api: Arc<Api>, body: Bytes) -> Answer {
     .await
 }
 
-fn checked(engine: &Engine, order: CheckOrder) -> CheckDocument {
+fn checked(engine: &Engine, order: CheckOrder) -> Checked {
     let statements = split_statements(&order.sql).unwrap_or_default();
     let kind = |text: &str| text.split_whitespace().next().unwrap_or_default().to_uppercase();
-    let statements = statements.iter().map(|of| StatementDocument { line: of.line, kind: kind(&of.text) }).collect();
+    let statements = statements.iter().map(|of| Statement { line: of.line, kind: kind(&of.text) }).collect();
     let settings = Settings { set: order.settings.into_iter().collect(), ..Settings::default() };
     match engine.plan_steps(&order.sql, &settings) {
         Ok(steps) => {
@@ -105,12 +109,12 @@ fn checked(engine: &Engine, order: CheckOrder) -> CheckDocument {
                 Step::Query(query) => Some(PlanDocument::of_text(&query.query.plan)),
                 Step::Report(_) => None,
             };
-            CheckDocument { error: None, plan: steps.steps.iter().find_map(plan), statements }
+            Checked { error: None, plan: steps.steps.iter().find_map(plan), statements }
         }
         Err(error) => {
             let (line, column) = position(&error.to_string()).unzip();
             let error = ErrorDocument::without_secrets(&error, &order.sql);
-            CheckDocument { error: Some(PlacedError { error, line, column }), plan: None, statements }
+            Checked { error: Some(PlacedError { error, line, column }), plan: None, statements }
         }
     }
 }
@@ -127,7 +131,7 @@ pub(super) async fn complete(api: Arc<Api>, body: Bytes) -> Answer {
             let vocabulary = declared(engine, &order.sql, cursor).map(|session| session.vocabulary());
             let (from, items) = completed(&vocabulary.unwrap_or_default(), &order.sql, cursor);
             let from = order.sql[..from].encode_utf16().count();
-            json(StatusCode::OK, &CompleteDocument { from, items })
+            json(StatusCode::OK, &Completions { from, items })
         }
         None => without_engine(),
     })

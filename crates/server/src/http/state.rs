@@ -8,6 +8,7 @@ use anabranch_state::{Contents, Manifest, Store};
 use arrow::array::Array as _;
 use arrow::util::display::{ArrayFormatter, FormatOptions};
 use hyper::StatusCode;
+use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::answers::{Answer, Api, json, refusal, status_of};
@@ -22,33 +23,38 @@ const VALUE_MAX: usize = 1000;
 /// Attempts, when the job has removed the checkpoint that was being read.
 const ATTEMPTS: usize = 5;
 
-/// The state of a checkpoint.
-#[derive(Debug, Serialize)]
-struct StateDocument {
+/// The state of the newest checkpoint.
+#[derive(Debug, Serialize, JsonSchema)]
+#[schemars(rename = "State")]
+pub(super) struct StateDocument {
     place: String,
     epoch: u64,
     completed_at_ms: i64,
-    operators: Vec<OperatorDocument>,
+    operators: Vec<OperatorState>,
+    /// Of the operator that was asked for.
     rows: Option<RowsDocument>,
 }
 
 /// The state of an operator.
-#[derive(Debug, Serialize)]
-struct OperatorDocument {
+#[derive(Debug, Serialize, JsonSchema)]
+struct OperatorState {
     operator: u32,
     description: String,
     rows: u64,
     bytes: u64,
     files: usize,
+    /// Event time that all of its tasks have reached.
     watermark_ms: Option<i64>,
 }
 
-/// Rows of an operator's state.
-#[derive(Debug, Serialize)]
+/// Rows of an operator's state, at most 200, as texts of at most 1,000 characters.
+#[derive(Debug, Serialize, JsonSchema)]
+#[schemars(rename = "StateRows")]
 struct RowsDocument {
     operator: u32,
     columns: Vec<String>,
     rows: Vec<Vec<Option<String>>>,
+    /// Explanations for reading them.
     notes: Vec<String>,
 }
 
@@ -110,10 +116,10 @@ fn document(store: &Store, operator: Option<u32>, keys: &[(String, String)]) -> 
     })
 }
 
-fn of_operator(manifest: &Manifest, part: &KeptPart) -> Option<OperatorDocument> {
+fn of_operator(manifest: &Manifest, part: &KeptPart) -> Option<OperatorState> {
     let operator = Some(part.id.number).filter(|_| part.id.kind == OperatorKind::State)?;
     let files = || manifest.state_files(|number| number == operator);
-    Some(OperatorDocument {
+    Some(OperatorState {
         operator,
         description: part.key.to_string(),
         rows: files().map(|file| file.rows).sum(),

@@ -6,6 +6,7 @@ use anabranch_dataflow::{OperatorSpec, Port, SinkSpec, SourceSpec, Stage};
 use anabranch_model::{EventTime, Incarnation, Notice, StageId, TaskMetrics};
 
 use super::{Finding, Look, Next, Verdict, has_word};
+use crate::http::JobState;
 
 /// A checkpoint that is late by this number of intervals is reported.
 const INTERVALS_MAX: u32 = 3;
@@ -15,29 +16,29 @@ pub(super) fn of_job(look: &Look<'_>) -> Option<Finding> {
     let status = &look.reading.status;
     let over = |text: &str| Some(Finding::new(Verdict::Over, text));
     match look.reading.state() {
-        "running" => unprepared(look),
-        "failed" => {
+        JobState::Running => unprepared(look),
+        JobState::Failed => {
             let failure = status.failure.as_deref().unwrap_or("for an unknown reason");
             let found = Finding::new(Verdict::Failed, format!("the job has failed: {failure}"));
             Some(found.advice("mend the cause, and submit the job again: it resumes from its newest checkpoint"))
         }
-        "ended" => over("the job has read all of its input and has ended"),
-        "stopped" => over("the job is stopped; the next start resumes it"),
-        "cancelled" => over("the job was cancelled; the next start resumes it from its newest checkpoint"),
-        "stopping" => over("the job is stopping"),
-        "waiting" => {
+        JobState::Ended => over("the job has read all of its input and has ended"),
+        JobState::Stopped => over("the job is stopped; the next start resumes it"),
+        JobState::Cancelled => over("the job was cancelled; the next start resumes it from its newest checkpoint"),
+        JobState::Stopping => over("the job is stopping"),
+        JobState::Waiting => {
             let what = status.waits_for.as_deref().unwrap_or("slots");
             let found = Finding::new(Verdict::Waiting, format!("the job waits for workers: {what}"));
             Some(found.advice("start workers (anabranch worker), or let the job have fewer tasks"))
         }
-        "changing" => Some(Finding::new(Verdict::Starting, "the job goes over to its new version")),
+        JobState::Changing => Some(Finding::new(Verdict::Starting, "the job goes over to its new version")),
         state => Some(begins(look, state)),
     }
 }
 
-fn begins(look: &Look<'_>, state: &str) -> Finding {
+fn begins(look: &Look<'_>, state: JobState) -> Finding {
     // The first tasks of a job have no state, and open their tables in this phase.
-    let restores = state == "restoring" && look.reading.status.incarnation > Incarnation(1);
+    let restores = state == JobState::Restoring && look.reading.status.incarnation > Incarnation(1);
     let mut found = match unprepared(look) {
         None => Finding::new(Verdict::Starting, "the job begins"),
         Some(found) => found,

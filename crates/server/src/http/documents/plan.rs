@@ -3,44 +3,55 @@
 mod sql;
 
 use anabranch_dataflow::{Exchange, Plan, Port, Scheduling, Stage};
+use schemars::JsonSchema;
 use serde::Serialize;
 
 use self::sql::{PlanSql, StageSql};
 
 /// A job's plan.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, JsonSchema)]
+#[schemars(rename = "Plan")]
 pub(in crate::http) struct PlanDocument {
     version: u32,
-    /// The policy by which the job orders its own threads.
+    /// The policy by which the job orders its own threads. Null: the system orders them.
     scheduling: Option<&'static str>,
     stages: Vec<StageDocument>,
     exchanges: Vec<ExchangeDocument>,
+    /// The plan as EXPLAIN prints it.
     text: String,
 }
 
-/// A stage.
-#[derive(Debug, Serialize)]
+/// Operators in one chain.
+#[derive(Debug, Serialize, JsonSchema)]
+#[schemars(rename = "Stage")]
 struct StageDocument {
     stage: u32,
     name: String,
+    /// Number of its tasks.
     parallelism: u32,
+    /// The table that it reads.
     source: Option<String>,
     operators: Vec<String>,
+    /// The table that it writes.
     sink: Option<String>,
-    /// When its shortest windows end: time between two ends, and by how much they are after multiples of it.
+    /// Time between the ends of its shortest windows. Null: it has none, or they follow from the rows.
     window_step_ms: Option<i64>,
+    /// By how much these ends are after multiples of it, since 1970.
     window_offset_ms: Option<i64>,
-    /// Where it comes from.
     sql: StageSql,
 }
 
-/// An exchange.
-#[derive(Debug, Serialize)]
+/// The edge between two stages.
+#[derive(Debug, Serialize, JsonSchema)]
+#[schemars(rename = "Exchange")]
 struct ExchangeDocument {
+    /// The sending stage.
     from: u32,
+    /// The receiving stage.
     to: u32,
+    /// How rows are distributed.
     kind: String,
-    /// The operator that reads it to its end first, by its index in its stage.
+    /// The operator of the receiving stage that reads it to its end before the stream, by its index.
     static_side_of: Option<usize>,
 }
 

@@ -8,9 +8,10 @@ use std::sync::Arc;
 use anabranch_dataflow::Plan;
 use anabranch_model::{EventTime, LatencySummary, TaskMetrics};
 
-use super::super::jobs::Reading;
+use super::super::jobs::{JobState, Reading};
 use super::super::rates::{Rate, Rates};
 use crate::why::Why;
+pub(in crate::http) use documents::HistoryFrame;
 
 /// A job at one moment, or over some seconds.
 #[derive(Clone, Debug)]
@@ -31,7 +32,7 @@ pub(in crate::http) struct Frame {
 /// The job in numbers.
 #[derive(Clone, Debug)]
 pub(super) struct JobFrame {
-    pub(super) state: &'static str,
+    pub(super) state: JobState,
     ready: bool,
     waits_for: Option<Arc<str>>,
     failure: Option<Arc<str>>,

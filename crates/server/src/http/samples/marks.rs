@@ -6,6 +6,7 @@ use std::time::Duration;
 use anabranch_model::Notice;
 use anabranch_protocol::membership::Process;
 use anabranch_runtime::{Phases, Slowest, TaskPhase};
+use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::{Value, json};
 
@@ -16,11 +17,23 @@ use super::frame::Frame;
 const KEPT: usize = 500;
 
 /// Something that happened at a moment.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+#[schemars(rename = "HistoryMark")]
 pub(super) struct Mark {
     pub(super) at_ms: i64,
-    kind: &'static str,
+    kind: MarkKind,
     text: String,
+}
+
+/// What kind of thing happened.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+enum MarkKind {
+    State,
+    Restart,
+    Change,
+    CheckpointFailed,
+    Notice,
 }
 
 impl Mark {
@@ -35,58 +48,95 @@ const TEXT_MAX: usize = 1000;
 /// Checkpoints of a job that are kept.
 const CHECKPOINTS_KEPT: usize = 100;
 
-/// A checkpoint, as it was observed.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+/// A checkpoint that was completed or abandoned.
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub(in crate::http) struct CheckpointMark {
     at_ms: i64,
-    outcome: &'static str,
+    outcome: CheckpointOutcome,
     epoch: Option<u64>,
+    /// From its request to its commit, by the coordinator's clock.
     took_ms: Option<f64>,
-    phases: Option<PhasesMark>,
+    /// Null: it was abandoned, or this coordinator did not request it, as the last one of a job that ends by
+    /// itself.
+    phases: Option<CheckpointPhases>,
+    /// Size of the files that it refers to.
     bytes: Option<u64>,
 }
 
-/// How the time of a checkpoint is divided.
-#[derive(Clone, Debug, PartialEq, Serialize)]
-struct PhasesMark {
-    request_ms: f64,
-    alignment_ms: f64,
-    write_ms: f64,
-    commit_ms: f64,
-    slowest: SlowestMark,
+/// The end of a checkpoint.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+enum CheckpointOutcome {
+    Completed,
+    Abandoned,
 }
 
-/// The task that held a checkpoint up.
-#[derive(Clone, Debug, PartialEq, Serialize)]
-struct SlowestMark {
+/// The time of a checkpoint, divided: the four parts add up to `took_ms`. The boundary is the end of the epoch,
+/// which follows the rows through all tasks. Each task measures by the clock of its own process, from the
+/// moment at which that process has taken the request; the coordinator measures `took_ms`, `commit_ms` and the
+/// time until the last acknowledgement by its own clock, and `write_ms` is what remains of that. Clocks of
+/// different processes are never compared. The way of the request to a worker and that of an acknowledgement
+/// back are part of `write_ms`.
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
+struct CheckpointPhases {
+    /// From the request until the last source has put the boundary into its stream, behind its rows. A
+    /// checkpoint is requested with the group of epochs that it ends, so the rest of that group is included.
+    request_ms: f64,
+    /// Until the last task has taken its snapshot: it has processed all rows before the boundary at all of its
+    /// inputs, and a sink has prepared its results.
+    alignment_ms: f64,
+    /// Until the coordinator has the last acknowledgement that the files of a snapshot are written.
+    write_ms: f64,
+    /// Until the manifest and the entry in the job's log are durable. Then sinks are told to make their results
+    /// visible.
+    commit_ms: f64,
+    slowest: SlowestTask,
+}
+
+/// The task that took the longest for a phase of its own. What it waited for other tasks is not included.
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
+struct SlowestTask {
     stage: u32,
-    /// `None`: the tasks have started again since, and the stage may be another one.
+    /// Null: the tasks have started again before the checkpoint was shown, and the stage may be another one.
     stage_name: Option<String>,
     task: u32,
     worker: String,
-    phase: &'static str,
+    phase: SlowestPhase,
     took_ms: f64,
 }
 
-impl PhasesMark {
-    fn of(phases: &Phases, stages: &[String], worker: impl FnOnce(Process) -> String) -> PhasesMark {
+/// A phase of a checkpoint that depends on a task.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+enum SlowestPhase {
+    /// A source put the boundary into its stream this long after it was to do so.
+    Request,
+    /// The task took its snapshot this long after that, or after the boundary had arrived at the last of its
+    /// inputs; rows that waited there before the boundary are included.
+    Alignment,
+    /// The files of its snapshot were written in this time, without the wait for those of others.
+    Write,
+}
+
+impl CheckpointPhases {
+    fn of(phases: &Phases, stages: &[String], worker: impl FnOnce(Process) -> String) -> CheckpointPhases {
         let ms = |time: Duration| time.as_secs_f64() * 1e3;
         let Phases { request, alignment, write, commit, slowest } = phases;
         let Slowest { task, process, phase, took } = *slowest;
-        let slowest = SlowestMark {
+        let slowest = SlowestTask {
             stage: task.stage.0,
             stage_name: stages.get(task.stage.0 as usize).cloned(),
             task: task.index,
             worker: worker(process),
             phase: match phase {
-                TaskPhase::Request => "request",
-                TaskPhase::Alignment => "alignment",
-                TaskPhase::Write => "write",
+                TaskPhase::Request => SlowestPhase::Request,
+                TaskPhase::Alignment => SlowestPhase::Alignment,
+                TaskPhase::Write => SlowestPhase::Write,
             },
             took_ms: ms(took),
         };
         let [request_ms, alignment_ms, write_ms, commit_ms] = [request, alignment, write, commit].map(|of| ms(*of));
-        PhasesMark { request_ms, alignment_ms, write_ms, commit_ms, slowest }
+        CheckpointPhases { request_ms, alignment_ms, write_ms, commit_ms, slowest }
     }
 }
 
@@ -107,7 +157,7 @@ impl Checkpoints {
         if abandoned {
             self.push(CheckpointMark {
                 at_ms: now.at_ms,
-                outcome: "abandoned",
+                outcome: CheckpointOutcome::Abandoned,
                 epoch: None,
                 took_ms: None,
                 phases: None,
@@ -119,11 +169,11 @@ impl Checkpoints {
             let (took_ms, bytes) = (Some(f64::from(new.took_ms)), Some(new.bytes));
             let phases = reading.status.last_checkpoint.and_then(|last| {
                 let goes_on = last.committed.incarnation == reading.status.incarnation;
-                Some(PhasesMark::of(&last.phases?, if goes_on { &now.names[..] } else { &[] }, worker))
+                Some(CheckpointPhases::of(&last.phases?, if goes_on { &now.names[..] } else { &[] }, worker))
             });
             self.push(CheckpointMark {
                 at_ms: new.at_ms,
-                outcome: "completed",
+                outcome: CheckpointOutcome::Completed,
                 epoch: Some(new.epoch),
                 took_ms,
                 phases,
@@ -157,21 +207,21 @@ impl Marks {
     pub(super) fn note(&mut self, before: Option<&Frame>, now: &Frame, reading: &Reading, notices: &[Notice]) {
         let mut mark = |kind, text: String| self.push(Mark { at_ms: now.at_ms, kind, text });
         match before.map(|before| &before.job) {
-            None => mark("state", format!("the job is {}", now.job.state)),
+            None => mark(MarkKind::State, format!("the job is {}", now.job.state)),
             Some(before) => {
                 if before.state != now.job.state {
-                    mark("state", format!("the job was {}, and is {}", before.state, now.job.state));
+                    mark(MarkKind::State, format!("the job was {}, and is {}", before.state, now.job.state));
                 }
                 if before.restarts < now.job.restarts {
                     let why =
                         reading.failures.last().map_or("for an unknown reason", |restart| restart.failure.as_str());
-                    mark("restart", format!("the tasks were started again: {why}"));
+                    mark(MarkKind::Restart, format!("the tasks were started again: {why}"));
                 }
                 if before.plan_version != now.job.plan_version {
-                    mark("change", format!("version {} of the plan runs", now.job.plan_version));
+                    mark(MarkKind::Change, format!("version {} of the plan runs", now.job.plan_version));
                 }
                 if before.abandoned < now.job.abandoned {
-                    mark("checkpoint-failed", "a checkpoint was abandoned".to_owned());
+                    mark(MarkKind::CheckpointFailed, "a checkpoint was abandoned".to_owned());
                 }
             }
         }
@@ -183,9 +233,13 @@ impl Marks {
         for notice in notices.iter().filter(|notice| notice.number > last) {
             self.noticed = notice.number;
             // A notice that repeats itself has its mark.
-            let is_marked = self.marks.iter().rev().find(|mark| mark.kind == "notice");
+            let is_marked = self.marks.iter().rev().find(|mark| mark.kind == MarkKind::Notice);
             if is_marked.is_none_or(|mark| mark.text != cut(&notice.text)) {
-                self.push(Mark { at_ms: reading.wall_ms_of(notice.at), kind: "notice", text: cut(&notice.text) });
+                self.push(Mark {
+                    at_ms: reading.wall_ms_of(notice.at),
+                    kind: MarkKind::Notice,
+                    text: cut(&notice.text),
+                });
             }
         }
     }
@@ -204,8 +258,8 @@ impl Marks {
     }
 
     /// Those of a span of time.
-    pub(super) fn between(&self, from_ms: i64, to_ms: i64) -> Vec<&Mark> {
-        self.marks.iter().filter(|mark| (from_ms..=to_ms).contains(&mark.at_ms)).collect()
+    pub(super) fn between(&self, from_ms: i64, to_ms: i64) -> Vec<Mark> {
+        self.marks.iter().filter(|mark| (from_ms..=to_ms).contains(&mark.at_ms)).cloned().collect()
     }
 }
 

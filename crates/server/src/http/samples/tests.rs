@@ -64,7 +64,7 @@ fn filled(seconds: u64, tasks: u32, bytes: usize) -> Rings {
 #[test]
 fn the_past_is_coarser_the_older_it_is() {
     let rings = filled(5000, 2, 16 << 20);
-    let all: Vec<Value> = rings.between(i64::MIN, i64::MAX).map(Frame::point).collect();
+    let all: Vec<Value> = rings.between(i64::MIN, i64::MAX).map(|frame| json!(frame.point())).collect();
     let count = |seconds: u64| all.iter().filter(|point| point["seconds"] == json!(seconds)).count();
     assert_eq!(count(1), 300);
     assert_eq!(count(10), 330, "an hour without the last five minutes");

@@ -12,6 +12,7 @@ use arrow::datatypes::{DataType, Int64Type};
 use arrow::util::display::{ArrayFormatter, FormatOptions};
 use hyper::StatusCode;
 use hyper::body::Bytes;
+use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
@@ -40,12 +41,14 @@ const LOOK: Duration = Duration::from_millis(100);
 static RUNNING: AtomicUsize = AtomicUsize::new(0);
 
 /// A query to preview.
-#[derive(Debug, Deserialize)]
+#[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(in crate::http) struct PreviewOrder {
     sql: String,
+    /// At most so many, at most 10,000.
     #[serde(default = "rows")]
     rows: usize,
+    /// At most for so long, at most 60.
     #[serde(default = "seconds")]
     seconds: u64,
 }

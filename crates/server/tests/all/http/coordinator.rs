@@ -1,7 +1,6 @@
 //! Jobs of a coordinator that has no workers: taken, listed, refused, stopped, and there again after a
 //! restart.
 
-use std::collections::BTreeSet;
 use std::net::SocketAddr;
 use std::path::Path;
 
@@ -57,7 +56,7 @@ fn a_job_that_waits_for_slots_says_so() {
     in_state(address, ADS, "waiting");
     let why = get(address, &format!("{ADS}/why"));
     let description = Description(get(address, "/api/v1/openapi.json").json());
-    let wrong = description.check(("/api/v1/jobs/{name}/why", "get", 200), &why.json(), &mut BTreeSet::new());
+    let wrong = description.check(("/api/v1/jobs/{name}/why", "get", 200), &why.json());
     assert_eq!(wrong, Vec::<String>::new());
     assert_eq!(why.json()["verdict"], json!("waiting"));
     assert!(why.json()["text"].as_str().is_some_and(|text| text.starts_with("the job waits for workers")), "{why:?}");
@@ -70,8 +69,7 @@ fn jobs_are_taken_refused_stopped_and_there_again() {
     let (coordinator, address) = start(folder.path());
     let description = Description(get(address, "/api/v1/openapi.json").json());
     let described = |answer: &Answer| {
-        let mut used = BTreeSet::new();
-        let wrong = description.check(("/api/v1/jobs", "post", answer.status), &answer.json(), &mut used);
+        let wrong = description.check(("/api/v1/jobs", "post", answer.status), &answer.json());
         assert_eq!(wrong, Vec::<String>::new(), "{answer:?}");
     };
     assert_eq!(get(address, "/api/v1/jobs").json(), json!({ "jobs": [] }));
@@ -156,7 +154,7 @@ fn removed(address: SocketAddr) {
     assert_eq!((removed.status, removed.json()), (200, json!({ "name": "more" })));
     let description = Description(get(address, "/api/v1/openapi.json").json());
     let called = ("/api/v1/jobs/{name}/remove", "post", removed.status);
-    assert_eq!(description.check(called, &removed.json(), &mut BTreeSet::new()), Vec::<String>::new());
+    assert_eq!(description.check(called, &removed.json()), Vec::<String>::new());
     assert_eq!(get(address, "/api/v1/jobs/more").status, 404);
     assert_eq!(remove("more", "").status, 404);
 }

@@ -1,7 +1,6 @@
 //! What the page reads: streams of samples, the past, the reasons, statements before they are a job, and the
 //! page itself.
 
-use std::collections::BTreeSet;
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::{SocketAddr, TcpStream};
 
@@ -201,7 +200,7 @@ fn a_stream_outlives_the_time_of_a_slow_client_and_leaves_room_for_others() {
 fn described(address: SocketAddr, route: &str, answer: &Answer) -> Value {
     let description = Description(get(address, "/api/v1/openapi.json").json());
     let (method, path) = route.split_once(' ').expect("a route");
-    let wrong = description.check((path, method, answer.status), &answer.json(), &mut BTreeSet::new());
+    let wrong = description.check((path, method, answer.status), &answer.json());
     assert_eq!(wrong, Vec::<String>::new(), "{route}");
     answer.json()
 }

@@ -5,30 +5,35 @@ use std::sync::Arc;
 use anabranch_dataflow::{Place, Plan, Stage};
 use anabranch_model::{MarkedText, Secrets};
 use anabranch_plan::{TextPart, TextParts};
+use schemars::JsonSchema;
 use serde::Serialize;
 
-/// The parts of the text that a stage comes from. Each list may be empty: what no part of the text says comes
-/// from none.
-#[derive(Debug, Serialize)]
+/// The parts of the SQL text that a stage comes from: those of its source, of each operator, of its sink. The
+/// text is that of `/api/v1/jobs/{name}/sql` with the plan's version, or the one that was checked. Each list
+/// may be empty: nothing in the text says that there is such an operator, or the process has no text of the
+/// job.
+#[derive(Debug, Serialize, JsonSchema)]
 pub(super) struct StageSql {
+    /// Where the table is named; several places if several parts of the query take its rows.
     source: Vec<TextRange>,
-    /// Those of each operator.
+    /// In the order of `operators` of the stage.
     operators: Vec<Vec<TextRange>>,
     sink: Vec<TextRange>,
 }
 
 /// A part of a text.
-#[derive(Debug, PartialEq, Serialize)]
+#[derive(Debug, PartialEq, Serialize, JsonSchema)]
 struct TextRange {
     from: TextPlace,
-    /// Behind its last character.
     to: TextPlace,
 }
 
-/// A place in a text: line and column from 1, columns in characters.
-#[derive(Debug, PartialEq, Serialize)]
+/// A place in a text. The end of a part is behind its last character.
+#[derive(Debug, PartialEq, Serialize, JsonSchema)]
 struct TextPlace {
+    /// From 1.
     line: u32,
+    /// From 1, in characters: one for each code point.
     column: u32,
 }
 

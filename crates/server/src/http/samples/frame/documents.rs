@@ -1,48 +1,71 @@
 //! The documents that are made of a sample.
 
 use anabranch_model::EventTime;
+use schemars::JsonSchema;
+use serde::Serialize;
 use serde_json::{Map, Value, json};
 
+use super::super::super::description::OpenObject;
 use super::super::super::documents::known_ms;
+use super::super::super::jobs::JobState;
 use super::{Frame, JobFrame, StageFrame, TaskFrame};
+use crate::why::Verdict;
+
+/// A sample.
+#[derive(Debug, Serialize, JsonSchema)]
+pub(in crate::http) struct HistoryFrame {
+    /// Its end, in milliseconds since 1970.
+    at_ms: i64,
+    /// How many seconds it stands for.
+    seconds: u8,
+    state: JobState,
+    rows_read_per_second: f64,
+    rows_written_per_second: f64,
+    /// How far event time is behind the wall clock.
+    lag_ms: Option<i64>,
+    /// Null before the first result.
+    result_p99_ms: Option<f64>,
+    /// Part of its time for which the busiest task works.
+    busiest: f64,
+    verdict: Verdict,
+    /// The numbers of the stage that the request names. Null: the plan had no such stage.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "Option<OpenObject>")]
+    stage: Option<Value>,
+}
 
 impl Frame {
-    /// The verdict, in a word.
-    fn verdict(&self) -> Value {
-        json!(self.why.verdict)
-    }
-
     fn busiest(&self) -> f64 {
         f64::from(self.stages.iter().map(|stage| stage.busiest).max().unwrap_or_default()) / 100.0
     }
 
     /// For a chart.
-    pub(in crate::http) fn point(&self) -> Value {
-        json!({
-            "at_ms": self.at_ms,
-            "seconds": self.seconds,
-            "state": self.job.state,
-            "rows_read_per_second": rounded(self.job.rows_read_per_second),
-            "rows_written_per_second": rounded(self.job.rows_written_per_second),
-            "lag_ms": known_ms(self.job.watermark).map(|ms| self.at_ms.saturating_sub(ms)),
-            "result_p99_ms": self.job.result_p99_ms.map(rounded),
-            "busiest": self.busiest(),
-            "verdict": self.verdict(),
-        })
+    pub(in crate::http) fn point(&self) -> HistoryFrame {
+        HistoryFrame {
+            at_ms: self.at_ms,
+            seconds: self.seconds,
+            state: self.job.state,
+            rows_read_per_second: rounded(self.job.rows_read_per_second),
+            rows_written_per_second: rounded(self.job.rows_written_per_second),
+            lag_ms: known_ms(self.job.watermark).map(|ms| self.at_ms.saturating_sub(ms)),
+            result_p99_ms: self.job.result_p99_ms.map(rounded),
+            busiest: self.busiest(),
+            verdict: self.why.verdict,
+            stage: None,
+        }
     }
 
     /// For a chart of a stage.
-    pub(in crate::http) fn point_of(&self, stage: u32) -> Value {
-        let mut point = self.point();
+    pub(in crate::http) fn point_of(&self, stage: u32) -> HistoryFrame {
         let of_stage = self.stages.get(stage as usize).zip(self.names.get(stage as usize));
-        point["stage"] = of_stage.map_or(Value::Null, |(stage, name)| stage.document(name));
-        point
+        let document = of_stage.map_or(Value::Null, |(stage, name)| stage.document(name));
+        HistoryFrame { stage: Some(document), ..self.point() }
     }
 
     /// For the list of jobs.
     pub(in crate::http) fn overview(&self) -> Value {
         let mut document = self.job.document(self.names.len(), self.task_count());
-        document["verdict"] = self.verdict();
+        document["verdict"] = json!(self.why.verdict);
         document["why"] = if self.why.text.is_empty() { Value::Null } else { json!(self.why.text) };
         document["since_ms"] = json!(self.why.since_ms);
         document
