@@ -2,7 +2,7 @@
 //! connection.
 //!
 //! A connection carries rows in one direction, for all channels between the two workers, and credits in the
-//! other. Its threads are the only place that waits for a socket: `connection`, `endpoint`. What they do is
+//! other. Its threads are the only place that waits for a socket: `connection`, `acceptor`. What they do is
 //! decided by parts without sockets: `frame` and `arrays` have the format of what is sent, `hello` opens a
 //! connection, `registry` and `links` say which incarnation it belongs to, `outgoing` and `incoming` have its
 //! two ends. Tasks and threads meet in `outbox` at the sender and in an inbox at the receiver. An inbox gives
@@ -22,6 +22,7 @@
 //! Absent: what coordinators and workers tell each other. It goes over other connections, which the crate
 //! `server` has.
 
+mod acceptor;
 mod arrays;
 mod connection;
 mod deadline;
@@ -41,10 +42,11 @@ mod wire;
 pub mod wiring;
 
 pub use crate::task::returns::{Permit, Question};
+pub use acceptor::{Acceptor, Host, Stranger};
 pub use anabranch_protocol::membership::WorkerId;
 pub use connection::Patience;
 pub use deadline::{Deadline, Limited};
-pub use endpoint::{Endpoint, end_accepting, is_loopback};
+pub use endpoint::{Endpoint, is_loopback};
 pub use frame::{Encoded, FRAME_BYTES_MAX, Frame, HEADER_BYTES, decode, encode};
 pub use hello::{Greeting, Hello};
 pub use incoming::{Deliver, Incoming, IncomingChannel};

@@ -1,49 +1,30 @@
 //! Where a worker listens: connections of all its jobs come here and wait for their incarnations.
 
-use std::collections::BTreeMap;
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, Shutdown, SocketAddr, TcpListener, TcpStream};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
-use std::thread::JoinHandle;
-use std::time::Duration;
+use std::net::{Shutdown, SocketAddr, TcpStream};
+use std::sync::Arc;
 
 use anabranch_model::{Clock, Error, Incarnation, Notices, Result};
-
-use super::connection::Patience;
 use anabranch_protocol::membership::WorkerId;
 
+use super::acceptor::{Acceptor, Host, Stranger};
+use super::connection::Patience;
 use super::hello::Greeting;
 use super::keys::{Keys, Peer};
 use super::registry::Registry;
-use crate::task::threads::no_thread;
 
-/// Connections that have not said yet who they are, at most: the oldest is dropped for a new one.
-const GREETINGS_MAX: usize = 64;
 /// Bytes of the secret, at least, where other machines can connect.
 const TOKEN_MIN: usize = 16;
-/// Time after which a failed attempt to accept is repeated.
-const RETRY: Duration = Duration::from_millis(50);
 
 /// Accepts the connections of one worker. One for all its jobs.
 pub struct Endpoint {
     shared: Arc<Shared>,
-    address: SocketAddr,
-    thread: Option<JoinHandle<()>>,
+    acceptor: Acceptor,
 }
 
 struct Shared {
     registry: Arc<Registry>,
     /// `None`: connections are not encrypted.
     keys: Option<Keys>,
-    state: Mutex<State>,
-    changed: Condvar,
-}
-
-#[derive(Default)]
-struct State {
-    /// Connections that are being greeted, by their number.
-    greetings: BTreeMap<u64, Arc<TcpStream>>,
-    accepted: u64,
-    closed: bool,
 }
 
 impl Endpoint {
@@ -70,26 +51,21 @@ impl Endpoint {
             let error = Error::internal("an address that other machines reach needs keys, and a secret of 16 bytes");
             return Err(error.at(address.to_string()));
         }
-        let place = |error: std::io::Error| Error::outside(format!("cannot listen: {error}")).at(address.to_string());
-        let listener = TcpListener::bind(address).map_err(place)?;
-        let address = listener.local_addr().map_err(place)?;
-        let registry = Registry::new(me, token, patience, clock);
-        let shared = Arc::new(Shared { registry, keys, state: Mutex::default(), changed: Condvar::new() });
-        let accepting = Arc::clone(&shared);
-        let thread = std::thread::Builder::new().name("accept".into()).spawn(move || accepting.accept(&listener));
-        Ok(Endpoint { shared, address, thread: Some(thread.map_err(|error| no_thread(&error))?) })
+        let shared = Arc::new(Shared { registry: Registry::new(me, token, patience, clock), keys });
+        let acceptor = Acceptor::listen(address, ["accept", "greet"], &shared)?;
+        Ok(Endpoint { shared, acceptor })
     }
 
     /// Where it listens.
     #[must_use]
     pub fn address(&self) -> SocketAddr {
-        self.address
+        self.acceptor.address()
     }
 
     /// What other workers of this machine must know to connect.
     #[must_use]
     pub fn peer(&self) -> Peer {
-        Peer { address: self.address, key: self.shared.keys.as_ref().map(Keys::public) }
+        Peer { address: self.address(), key: self.shared.keys.as_ref().map(Keys::public) }
     }
 
     /// The worker that listens.
@@ -137,103 +113,23 @@ pub fn is_loopback(address: SocketAddr) -> bool {
     address.ip().to_canonical().is_loopback()
 }
 
-/// Ends a thread that accepts connections at this address, and that ends with the next one. It waits for a
-/// connection: if it gets none, it is left behind.
-pub fn end_accepting(mut address: SocketAddr, thread: JoinHandle<()>) {
-    if address.ip().is_unspecified() {
-        let is_v4 = address.is_ipv4();
-        address.set_ip(if is_v4 { IpAddr::V4(Ipv4Addr::LOCALHOST) } else { IpAddr::V6(Ipv6Addr::LOCALHOST) });
-    }
-    if TcpStream::connect_timeout(&address, Duration::from_secs(1)).is_ok() {
-        // A panic of the thread has ended it as well.
-        let _ = thread.join();
-    }
-}
-
 impl Drop for Endpoint {
     fn drop(&mut self) {
-        let mut state = self.shared.lock();
-        state.closed = true;
-        for stream in state.greetings.values() {
-            // It may be closed already.
-            let _ = stream.shutdown(Shutdown::Both);
-        }
-        drop(state);
         self.shared.registry.close();
-        self.shared.changed.notify_all();
-        self.thread.take().into_iter().for_each(|thread| end_accepting(self.address, thread));
     }
 }
 
-impl Shared {
-    fn lock(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
-    }
+impl Host for Shared {
+    const DROPPED: Shutdown = Shutdown::Both;
 
-    /// The accepting thread. Each connection has a thread until it is known whose it is: one that is silent
-    /// delays no other.
-    fn accept(self: &Arc<Self>, listener: &TcpListener) {
-        loop {
-            let accepted = listener.accept();
-            let mut state = self.lock();
-            if state.closed {
-                return;
-            }
-            match accepted {
-                Ok((stream, _)) => {
-                    // The same socket, for ending it.
-                    let Ok(own) = stream.try_clone().map(Arc::new) else { continue };
-                    state.accepted += 1;
-                    let number = state.accepted;
-                    state.greetings.insert(number, own);
-                    if state.greetings.len() > GREETINGS_MAX
-                        && let Some((_, oldest)) = state.greetings.pop_first()
-                    {
-                        // Its thread finds the end of the stream.
-                        let _ = oldest.shutdown(Shutdown::Both);
-                    }
-                    drop(state);
-                    self.spawn(stream, number);
-                }
-                // There may be too many open files for the moment.
-                Err(_) => drop(self.changed.wait_timeout_while(state, RETRY, |state| !state.closed)),
-            }
-        }
-    }
-
-    fn spawn(self: &Arc<Self>, stream: TcpStream, number: u64) {
-        let greeting = Greeted { shared: Arc::clone(self), number };
-        let greet = move || greeting.shared.registry.note(greeting.greet(stream));
-        // Without a thread the connection is closed, and its end is counted.
-        if let Err(error) = std::thread::Builder::new().name("greet".into()).spawn(greet) {
-            self.registry.note(Err(no_thread(&error)));
-        }
-    }
-}
-
-/// A connection that is being greeted.
-struct Greeted {
-    shared: Arc<Shared>,
-    number: u64,
-}
-
-impl Greeted {
-    fn greet(&self, stream: TcpStream) -> Result<()> {
-        let greeting = Greeting::begin(stream, self.shared.keys.as_ref());
+    fn greet(&self, stream: TcpStream, stranger: Stranger) {
+        let greeting = Greeting::begin(stream, self.keys.as_ref()).map_err(|error| stranger.explain(error));
         // It has said who it is, so it counts as waiting from now on.
-        let was_dropped = self.shared.lock().greetings.remove(&self.number).is_none();
-        match greeting {
-            Ok(greeting) => self.shared.registry.greet(Box::new(greeting)),
-            Err(_) if was_dropped => {
-                Err(Error::outside(format!("more than {GREETINGS_MAX} connections have not said who they are")))
-            }
-            Err(error) => Err(error),
-        }
+        drop(stranger);
+        self.registry.note(greeting.and_then(|greeting| self.registry.greet(Box::new(greeting))));
     }
-}
 
-impl Drop for Greeted {
-    fn drop(&mut self) {
-        self.shared.lock().greetings.remove(&self.number);
+    fn note(&self, error: Error) {
+        self.registry.note(Err(error));
     }
 }

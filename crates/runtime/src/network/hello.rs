@@ -15,6 +15,7 @@ use std::time::Duration;
 
 use anabranch_model::{Error, Incarnation, Result};
 use anabranch_protocol::membership::WorkerId;
+use subtle::ConstantTimeEq as _;
 
 use super::deadline::{Deadline, Limited};
 use super::frame::{HEADER_BYTES, is_sealed, seal};
@@ -165,7 +166,7 @@ impl Greeting {
 
     /// Whether the sender knows the secret that all workers share.
     pub(super) fn has_token(&self, token: &[u8]) -> bool {
-        is_same(&self.token, token)
+        self.token.ct_eq(token).into()
     }
 
     /// Who connects, for errors.
@@ -201,12 +202,6 @@ pub(super) fn answer_message(reason: &str) -> Vec<u8> {
 
 fn answer(wire: &Wire, reason: &str) -> Result<()> {
     wire.write_all(&mut [IoSlice::new(&answer_message(reason))])
-}
-
-/// Takes the same time wherever the first difference is.
-pub(super) fn is_same(token: &[u8], other: &[u8]) -> bool {
-    let differences = token.iter().zip(other).fold(0, |all, (a, b)| all | std::hint::black_box(a ^ b));
-    token.len() == other.len() && differences == 0
 }
 
 /// Tells a peer why it is refused, such as a worker of another version. The connection is of no use whether

@@ -12,8 +12,9 @@ use std::time::Duration;
 
 use anabranch_model::{Error, Result};
 use anabranch_runtime::network::{Deadline, is_tls};
+use subtle::ConstantTimeEq as _;
 
-use super::security::{TOKEN_MAX, are_equal};
+use super::security::TOKEN_MAX;
 use super::wire::{Input, Wire, broken};
 
 pub(super) const MAGIC: [u8; 8] = *b"anabctrl";
@@ -126,7 +127,7 @@ fn check_token(input: &mut Input, token: &[u8]) -> Result<()> {
     }
     let mut given = vec![0; length as usize];
     input.read_exact(&mut given).map_err(|error| unfinished(&error))?;
-    if !are_equal(&given, token) {
+    if !bool::from(given.ct_eq(token)) {
         let error = Error::outside("its token is not that of this process");
         return Err(error.remedy("give the same --token-file to every process"));
     }

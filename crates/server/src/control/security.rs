@@ -130,12 +130,6 @@ impl Security {
     }
 }
 
-/// Compares tokens in a time that does not depend on where the first difference is.
-pub(super) fn are_equal(a: &[u8], b: &[u8]) -> bool {
-    let differences = a.iter().zip(b).fold(0, |all, (a, b)| all | std::hint::black_box(a ^ b));
-    a.len() == b.len() && differences == 0
-}
-
 fn server(certificate: &[u8], key: &[u8]) -> Result<Encryption> {
     let chain = certificates(certificate, "--tls-cert")?;
     let key = PrivateKeyDer::from_pem_slice(key)

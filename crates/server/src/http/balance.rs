@@ -22,8 +22,8 @@ const READY_MAX: Duration = Duration::from_secs(5);
 /// Name of the option.
 pub(super) const OPTION: &str = "stage-key-groups";
 
-/// Key groups of hot tasks go to other tasks of their stage, by a load that is measured first. Nothing else can
-/// be changed with it.
+/// Key groups of hot tasks go to other tasks of their stage, by a load that is measured first. Nothing else
+/// can be changed with it.
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct BalanceOrder {

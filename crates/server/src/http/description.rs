@@ -1,9 +1,9 @@
 //! The description of the API for programs, in OpenAPI 3.1. Operations come from the table of routes, schemas
 //! from the types of the documents.
 //!
-//! What the process sends is described as it is written: each field is always there, unless it may be skipped.
-//! What clients send is described as it is read: a field with a default may be left out. A type that is in both
-//! is described as it is read, which is also true of it when it is written.
+//! What the process sends is described as it is written: each field is always there, unless it may be
+//! skipped. What clients send is described as it is read: a field with a default may be left out. A type that
+//! is in both is described as it is read, which is also true of it when it is written.
 
 #[cfg(test)]
 mod tests;
@@ -88,7 +88,8 @@ fn operation(route: &Route, written: &mut SchemaGenerator, read: &mut SchemaGene
     operation
 }
 
-/// The answers of a route by their statuses. What the route says of one goes before what follows from its form.
+/// The answers of a route by their statuses. What the route says of one goes before what follows from its
+/// form.
 fn responses(route: &Route, written: &mut SchemaGenerator) -> Map<String, Value> {
     let (takes_numbers, posts) = (route.parameters.iter().any(|of| of.kind == "integer"), route.method == Method::POST);
     let needs_token = route.token == Token::Needed;

@@ -14,8 +14,8 @@ use super::jobs::Refusal;
 /// Changes of a job that are remembered.
 const KEPT: usize = 100;
 
-/// The fate of a part of the job: of a source with its positions, the state of an operator, a sink, or a static
-/// table.
+/// The fate of a part of the job: of a source with its positions, the state of an operator, a sink, or a
+/// static table.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
 #[schemars(rename = "Change")]
 pub(super) struct ChangeDocument {
@@ -23,8 +23,8 @@ pub(super) struct ChangeDocument {
     fate: &'static str,
     what: String,
     part: PartKind,
-    /// Its number among the parts of its kind, for as long as the job has it; of a state, that of its operator
-    /// in /state. Null for a static table.
+    /// Its number among the parts of its kind, for as long as the job has it; of a state, that of its
+    /// operator in /state. Null for a static table.
     number: Option<u32>,
     /// Its stage in the plan that runs. Null: it is new.
     stage: Option<u32>,
@@ -35,8 +35,8 @@ pub(super) struct ChangeDocument {
     /// open its table again. Null: it is not kept, or where tasks will be is decided when they begin.
     #[schemars(extend("enum" = or_null(How::ALL.map(How::name))))]
     how: Option<&'static str>,
-    /// Its state in the newest checkpoint, each file once. Null: it has no state, or the job has no checkpoint
-    /// yet.
+    /// Its state in the newest checkpoint, each file once. Null: it has no state, or the job has no
+    /// checkpoint yet.
     bytes: Option<u64>,
     /// The files that tasks read, each once. A task reads a whole file for the key groups that it gets of it.
     /// Null: not known, or it is not kept.

@@ -23,7 +23,8 @@ use super::jobs::Refusal;
 use super::orders::{JobOrder, OrderErrorDocument};
 use crate::{Settings, TableOption};
 
-/// The order to change a running job: its text, settings, number of tasks or workers. What is not given stays.
+/// The order to change a running job: its text, settings, number of tasks or workers. What is not given
+/// stays.
 #[derive(Clone, Debug, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct ReconfigureOrder {
@@ -233,8 +234,8 @@ struct AheadDocument {
     plan: PlanDocument,
     /// The epoch of the checkpoint that has the bytes of the parts. Null: the job has no checkpoint yet.
     epoch: Option<u64>,
-    /// Whether state would be loaded where it will be while the job runs as before. Null: where tasks would be
-    /// is not known now.
+    /// Whether state would be loaded where it will be while the job runs as before. Null: where tasks would
+    /// be is not known now.
     loads_ahead: Option<bool>,
 }
 

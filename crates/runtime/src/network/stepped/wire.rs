@@ -8,10 +8,11 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use anabranch_model::{Clock, Error, Nanos, Result};
 use arrow::buffer::{Buffer, MutableBuffer};
+use subtle::ConstantTimeEq as _;
 
 use crate::network::connection::{Link, Patience, Socket};
 use crate::network::frame::{Encoded, HEADER_BYTES};
-use crate::network::hello::{Hello, answer_message, check, is_same, reason_bytes, refused};
+use crate::network::hello::{Hello, answer_message, check, reason_bytes, refused};
 use crate::network::incoming::{Credits, Deliver, Incoming, IncomingChannel, Receiving, Wanted, check_channels};
 use crate::network::links::Links;
 use crate::network::outbox::Next as NextRows;
@@ -372,7 +373,7 @@ impl Arrival for Arrived {
     }
 
     fn has_token(&self, token: &[u8]) -> bool {
-        is_same(&self.token, token)
+        self.token.ct_eq(token).into()
     }
 
     fn place(&self) -> String {

@@ -61,7 +61,8 @@ struct TaskDocument {
     cpu_ms: f64,
     /// Time for which its thread could run and waited for a core (Linux).
     core_wait_ms: f64,
-    /// The nice value of its thread (Linux): a thread below 0 runs before others, a thread above 0 after them.
+    /// The nice value of its thread (Linux): a thread below 0 runs before others, a thread above 0 after
+    /// them.
     nice: i32,
     /// Its event time, in milliseconds since 1970.
     watermark_ms: Option<i64>,

@@ -71,24 +71,24 @@ enum CheckpointOutcome {
     Abandoned,
 }
 
-/// The time of a checkpoint, divided: the four parts add up to `took_ms`. The boundary is the end of the epoch,
-/// which follows the rows through all tasks. Each task measures by the clock of its own process, from the
-/// moment at which that process has taken the request; the coordinator measures `took_ms`, `commit_ms` and the
-/// time until the last acknowledgement by its own clock, and `write_ms` is what remains of that. Clocks of
-/// different processes are never compared. The way of the request to a worker and that of an acknowledgement
-/// back are part of `write_ms`.
+/// The time of a checkpoint, divided: the four parts add up to `took_ms`. The boundary is the end of the
+/// epoch, which follows the rows through all tasks. Each task measures by the clock of its own process, from
+/// the moment at which that process has taken the request; the coordinator measures `took_ms`, `commit_ms`
+/// and the time until the last acknowledgement by its own clock, and `write_ms` is what remains of that.
+/// Clocks of different processes are never compared. The way of the request to a worker and that of an
+/// acknowledgement back are part of `write_ms`.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 struct CheckpointPhases {
     /// From the request until the last source has put the boundary into its stream, behind its rows. A
     /// checkpoint is requested with the group of epochs that it ends, so the rest of that group is included.
     request_ms: f64,
-    /// Until the last task has taken its snapshot: it has processed all rows before the boundary at all of its
-    /// inputs, and a sink has prepared its results.
+    /// Until the last task has taken its snapshot: it has processed all rows before the boundary at all of
+    /// its inputs, and a sink has prepared its results.
     alignment_ms: f64,
     /// Until the coordinator has the last acknowledgement that the files of a snapshot are written.
     write_ms: f64,
-    /// Until the manifest and the entry in the job's log are durable. Then sinks are told to make their results
-    /// visible.
+    /// Until the manifest and the entry in the job's log are durable. Then sinks are told to make their
+    /// results visible.
     commit_ms: f64,
     slowest: SlowestTask,
 }
