@@ -1,12 +1,12 @@
-//! A dependent join: each row of a query with the rows that a subquery has for it. The subquery's plan reads
-//! columns of the query around it. The plan that comes out does not.
+//! A dependent join pairs each row of an outer query with the rows that a correlated subquery returns for it.
+//! The plan that [`apply`] returns has no correlation.
 //!
-//! There are two ways, after Neumann and Kemper, "Unnesting Arbitrary Queries" (BTW 2015):
+//! There are two methods, after Neumann and Kemper, "Unnesting Arbitrary Queries" (BTW 2015):
 //!
-//! * [`lift`] moves the conditions that read columns of the query around to the top of the subquery. There
-//!   they are conditions of an ordinary join. Most subqueries can be joined so, and nothing is read twice.
-//! * [`domain`] gives the subquery the distinct values of the columns that it reads, and computes its rows
-//!   for each of them. The query around it is read twice.
+//! * [`lift`] moves the conditions that read outer columns to the top of the subquery, where they become
+//!   conditions of an ordinary join. Most subqueries can be joined so, and nothing is read twice.
+//! * [`domain`] computes the subquery once for each distinct combination of the outer values that it reads.
+//!   The outer query is read twice.
 //!
 //! A column of a query further out is a constant here. The dependent join of that query removes it.
 
@@ -37,9 +37,9 @@ use crate::place::{at_span, through};
 use crate::rel::Rel;
 use crate::walk::Walk;
 
-/// Joins each row of `left` with the rows that `right` has for it. `kind`: inner, left, semi or anti.
+/// Joins each row of `left` with the rows that `right` returns for it. `kind`: inner, left, semi or anti.
 ///
-/// `on`: conditions over the columns of both sides, all of which a match fulfills.
+/// `on`: conditions over the columns of both sides. A match satisfies all of them.
 ///
 /// The result has the columns of `left`. An inner and a left join add those of `right`.
 pub(crate) fn apply(left: Rel, right: Rel, kind: JoinType, on: Vec<Expr>, functions: &Functions) -> Result<Rel> {
@@ -65,31 +65,30 @@ pub(crate) fn apply(left: Rel, right: Rel, kind: JoinType, on: Vec<Expr>, functi
     joined.map_or_else(|| internal_err!("the rows of all values can be joined"), Ok)
 }
 
-/// What of the rows of a plan matters.
+/// Which properties of a plan's rows affect the result.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Interest {
-    /// All rows, as often as they occur.
+    /// All rows, with duplicates.
     Rows,
-    /// Which rows occur, but not how often.
+    /// The set of rows, without duplicates.
     Values,
-    /// Whether there is a row.
+    /// Whether the plan has a row.
     Existence,
 }
 
 impl Interest {
-    /// What of the rows of its inputs matters to a node whose rows are those of some of them.
+    /// The interest in the inputs of a node that passes on only some of their rows.
     fn of_some(self) -> Self {
         self.min(Interest::Values)
     }
 }
 
-/// A subquery and the query around it.
+/// An outer query and its correlated subquery.
 struct Around<'a> {
-    /// The query around.
     plan: Rel,
     columns: BTreeSet<Column>,
     subquery: Rel,
-    /// The columns that the subquery reads, once each.
+    /// The outer columns that the subquery reads, without duplicates.
     read: Vec<Column>,
     functions: &'a Functions,
 }
@@ -116,7 +115,7 @@ impl<'a> Around<'a> {
         Ok(around)
     }
 
-    /// The column of the query around that an expression is.
+    /// The outer column that an expression names.
     fn column<'e>(&self, expr: &'e Expr) -> Option<&'e Column> {
         match expr {
             Expr::OuterReferenceColumn(_, column) if self.columns.contains(column) => Some(column),
@@ -124,22 +123,22 @@ impl<'a> Around<'a> {
         }
     }
 
-    /// Whether an expression reads columns of the query around.
+    /// Whether an expression reads outer columns.
     fn is_read_by(&self, expr: &Expr) -> Result<bool> {
         expr.has(&|expr| Ok(self.column(expr).is_some()))
     }
 
-    /// Whether one of several expressions does.
+    /// Whether one of several expressions reads outer columns.
     fn is_read_by_any<'e>(&self, exprs: impl IntoIterator<Item = &'e Expr>) -> Result<bool> {
         exprs.into_iter().try_fold(false, |reads, expr| Ok(reads || self.is_read_by(expr)?))
     }
 
-    /// Whether the rows of a plan depend on a row of the query around.
+    /// Whether a plan reads outer columns.
     fn decides(&self, plan: &Rel) -> Result<bool> {
         plan.has(&|node| self.is_read_by_any(node.expressions()))
     }
 
-    /// The expression with these columns in the place of those that it reads of the query around.
+    /// Replaces the outer columns that an expression reads.
     fn with(&self, expr: Expr, column_of: &dyn Fn(&Column) -> Column) -> Result<Expr> {
         let changed = expr.walk_up(&mut |expr| {
             Ok(match self.column(&expr) {
@@ -155,7 +154,7 @@ impl<'a> Around<'a> {
         self.with(expr, &Column::clone)
     }
 
-    /// The refusal of a subquery that cannot be joined.
+    /// The error for a subquery that cannot be joined.
     fn unsupported(&self) -> DataFusionError {
         self.refused("this subquery reads columns of the query around it in a place that is not supported")
     }
@@ -166,7 +165,7 @@ impl<'a> Around<'a> {
     }
 }
 
-/// The columns of a plan that conditions and values read.
+/// The columns that expressions read.
 fn needed<'e>(exprs: impl Iterator<Item = &'e Expr>) -> BTreeSet<Column> {
     exprs.flat_map(columns_in).collect()
 }

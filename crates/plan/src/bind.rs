@@ -1,9 +1,9 @@
-//! From the parser's tree to relational operators. Names mean something here only: afterwards a column is a
-//! number. A table, a view and a query of WITH have new columns wherever they are named. Subqueries are joins
-//! afterwards: see [`crate::apply`].
+//! Converts the parser's tree to relational operators. Names have a meaning only here: afterwards a column is
+//! a number. Each reference to a table, a view or a query of WITH gets new columns. Subqueries become joins:
+//! see [`crate::apply`].
 //!
-//! `scope` says what names mean, `expr` converts expressions. `from`, `select`, `results`, `group`, `order`
-//! and `set` bind a query's clauses, `subquery` and `lists` what is in expressions.
+//! `scope` resolves names, `expr` converts expressions. `from`, `select`, `results`, `group`, `order` and
+//! `set` bind the clauses of a query, `subquery` and `lists` the subqueries in expressions.
 
 mod expr;
 mod from;
@@ -40,15 +40,15 @@ pub(crate) struct Binder<'a> {
     planner: &'a Planner<'a>,
 }
 
-/// What is around a part of a query.
+/// The environment in which a part of a query is bound.
 #[derive(Clone, Copy, Default)]
 pub(crate) struct Env<'e> {
-    /// The columns of the query around it.
+    /// The columns of the outer query.
     outer: Option<&'e Scope<'e>>,
     named: Option<&'e Named<'e>>,
 }
 
-/// A query that WITH names, and those before it.
+/// A query of WITH, and the queries declared before it.
 struct Named<'e> {
     name: String,
     plan: Rel,
@@ -56,12 +56,12 @@ struct Named<'e> {
 }
 
 impl<'e> Env<'e> {
-    /// The columns of a part of a query, within those of the queries around it.
+    /// The scope of a part of a query, nested in the scopes of the outer queries.
     pub(crate) fn scope(&self, items: Vec<Item>) -> Scope<'e> {
         Scope::new(items, self.outer)
     }
 
-    /// What is around a subquery of a query with these columns.
+    /// The environment of a subquery of a query with this scope.
     fn within<'s>(&self, scope: &'s Scope<'s>) -> Env<'s>
     where
         'e: 's,
@@ -69,7 +69,7 @@ impl<'e> Env<'e> {
         Env { outer: Some(scope), named: self.named }
     }
 
-    /// The query of this name.
+    /// The query of WITH with this name.
     fn named(&self, name: &str) -> Option<&'e Rel> {
         let mut next = self.named;
         while let Some(named) = next {
@@ -87,7 +87,6 @@ impl<'a> Binder<'a> {
         Binder { planner }
     }
 
-    /// The plan of a query.
     pub(crate) fn bind(&self, query: Query) -> Result<Rel> {
         self.query(query, &Env::default())
     }
@@ -96,7 +95,7 @@ impl<'a> Binder<'a> {
         &self.planner.catalog().functions
     }
 
-    /// Whether results over tables that end are updated too.
+    /// Whether results over bounded tables are updated too.
     fn streaming(&self) -> bool {
         self.planner.catalog().settings.runtime_mode == RuntimeMode::Streaming
     }
@@ -118,7 +117,7 @@ impl<'a> Binder<'a> {
         }
     }
 
-    /// Binds the queries that WITH names, the first one last, and then the query itself.
+    /// Binds the queries of WITH, which are in reverse order, and then the query itself.
     fn with(
         &self,
         tables: &mut Vec<datafusion_sql::sqlparser::ast::Cte>,
@@ -140,7 +139,7 @@ impl<'a> Binder<'a> {
         self.with(tables, query, &Env { outer: env.outer, named: Some(&named) }, seen)
     }
 
-    /// Refuses a hint with options that follows the name of a query of WITH.
+    /// Refuses an OPTIONS hint after the name of a query of WITH.
     fn check_hint(
         &self,
         name: &str,

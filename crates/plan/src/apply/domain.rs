@@ -1,7 +1,8 @@
-//! The rows of a subquery for all values that it reads of the query around it.
+//! The rows of a subquery for all outer values that it reads.
 //!
-//! The domain is the distinct values of the columns that it reads. The plan of the subquery gets copies of it
-//! where its rows begin to depend on these columns. Every node above keeps the rows of each value apart.
+//! The domain is the set of distinct values of the outer columns that the subquery reads. The subquery's plan
+//! gets a copy of the domain where it first reads these columns. Every node above keeps the rows of each
+//! domain value separate.
 
 use std::sync::Arc;
 
@@ -21,7 +22,8 @@ use super::source::source_of;
 use super::{Around, Interest};
 use crate::rel::{Aggregate, Distinct, Limit, Output, Over, Project, Rel, Union, aggregate_as, fresh, kept, union_as};
 
-/// The rows of a subquery for all values of the domain: its columns, and those of the domain.
+/// The subquery's rows for all values of the domain. The plan has the subquery's columns and the domain's
+/// columns.
 pub(super) struct Rows {
     pub(super) plan: Rel,
     /// In the order of [`Around::read`].
@@ -61,7 +63,7 @@ impl Around<'_> {
         }
     }
 
-    /// A copy of the domain, in columns of its own.
+    /// A new copy of the domain, with new columns.
     pub(super) fn copy(&self) -> Result<Rows> {
         let read = self.read.iter().cloned().collect();
         let source = source_of(&self.plan, &read)?;
@@ -74,19 +76,19 @@ impl Around<'_> {
         Ok(Rows { domain: plan.ids(), plan })
     }
 
-    /// Columns for values of the domain.
+    /// New columns for the values of the domain.
     pub(super) fn domain_columns(&self) -> Vec<Column> {
         self.columns_for("$domain.")
     }
 
-    /// A column for each that the subquery reads, called as that with its table.
+    /// A new column for each outer column that the subquery reads, named after that column and its table.
     fn columns_for(&self, begin: &str) -> Vec<Column> {
         let columns = self.plan.columns();
         let name = |column: &Column| columns.written(column).map(|column| column.flat_name()).unwrap_or_default();
         self.read.iter().map(|column| fresh(&format!("{begin}{}", name(column)))).collect()
     }
 
-    /// The expression over columns of the domain.
+    /// Replaces outer columns by columns of the domain.
     pub(super) fn of_domain(&self, expr: Expr, domain: &[Column]) -> Result<Expr> {
         self.with(expr, &|column| {
             let found = self.read.iter().zip(domain).find(|(read, _)| *read == column);
@@ -98,7 +100,7 @@ impl Around<'_> {
         exprs.into_iter().map(|expr| self.of_domain(expr, domain)).collect()
     }
 
-    /// Conditions that two copies have the same values.
+    /// The conditions that two copies of the domain have equal values.
     pub(super) fn same_of_domain(&self, left: &[Column], right: &[Column]) -> Result<Vec<Expr>> {
         self.all_of_domain(self.same_values(right)?, left)
     }
@@ -139,11 +141,11 @@ impl Around<'_> {
         if aggregate.group_expr.is_empty() { self.with_all_of_domain(aggregate, grouped) } else { Ok(grouped) }
     }
 
-    /// An aggregate with the columns of the domain as further keys.
+    /// The aggregate with the columns of the domain as additional keys.
     pub(super) fn grouped(&self, aggregate: &Aggregate) -> Result<Rows> {
         for set in &aggregate.group_expr {
             let Expr::GroupingSet(sets) = set else { continue };
-            // A set without keys has a row even if there are no rows.
+            // A grouping set without keys has a row even if the input is empty.
             let is_filled = matches!(sets, GroupingSet::GroupingSets(sets) if sets.iter().all(|set| !set.is_empty()));
             if !is_filled || self.is_read_by(set)? {
                 return Err(self.unsupported());
@@ -154,7 +156,7 @@ impl Around<'_> {
         let has_sets = aggregate.group_expr.iter().any(|key| matches!(key, Expr::GroupingSet(_)));
         let behind_keys = ids.split_off(ids.len() - aggregate.aggr_expr.len() - usize::from(has_sets));
         let mut keys = self.all_of_domain(aggregate.group_expr.clone(), &domain)?;
-        // A key that is a column of the domain is one key.
+        // A key that is a column of the domain already is not repeated.
         let of_domain = |key: &Expr| key.try_as_col().is_some_and(|column| domain.contains(column));
         let mut same: Vec<Output> = Vec::new();
         while let Some(place) = keys.iter().position(of_domain) {
@@ -162,7 +164,7 @@ impl Around<'_> {
         }
         let of_domain = || domain.iter().cloned().map(Expr::Column);
         match has_sets {
-            // Each set begins with them, so they are the first keys of all sets.
+            // Each grouping set begins with the domain's columns, so these are the first keys of all sets.
             true => {
                 keys.splice(0..0, of_domain());
                 ids.splice(0..0, domain.iter().cloned());
@@ -185,7 +187,8 @@ impl Around<'_> {
         Ok(Rows { plan, domain })
     }
 
-    /// All values of the domain with the row of an aggregate without keys, which each of them has.
+    /// All values of the domain, each with the row of an aggregate without keys. Such an aggregate has a row
+    /// for every value.
     fn with_all_of_domain(&self, aggregate: &Aggregate, grouped: Rows) -> Result<Rows> {
         let Some(defaults) = without_rows(aggregate)? else { return Err(self.unsupported()) };
         let Rows { plan: copy, domain } = self.copy()?;
@@ -245,7 +248,7 @@ impl Around<'_> {
         if let Rel::Assign(assign) = &mut node
             && matches!(assign.window, Window::Session { .. })
         {
-            // The rows of each value have sessions of their own.
+            // The rows of each domain value have sessions of their own.
             assign.partition.extend(domain.iter().cloned().map(Expr::Column));
         }
         Ok(Rows { plan: node.with_types()?, domain })

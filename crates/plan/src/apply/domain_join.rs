@@ -1,4 +1,4 @@
-//! Joins of a subquery's rows for all values that it reads of the query around it.
+//! Joins within a subquery, for all values of its domain.
 
 use datafusion_common::{Column, JoinType, Result};
 use datafusion_expr::Expr;
@@ -11,14 +11,15 @@ use super::lift_join::{operator, rejoined};
 use super::{Around, Interest};
 use crate::rel::{Join, Rel, kept};
 
-/// A side of a join, and the columns of the domain that it has.
+/// A side of a join, with its copy of the domain if it has one.
 struct Side {
     plan: Rel,
     domain: Option<Vec<Column>>,
 }
 
 impl Around<'_> {
-    /// A side whose rows stay without a match must have the domain: which of them do depends on its values.
+    /// A side that keeps rows without a match needs the domain, because the domain's values decide which rows
+    /// have a match.
     pub(super) fn domain_of_join(&self, join: &Join, interest: Interest) -> Result<Rows> {
         use JoinType::{Full, Inner, Left, LeftAnti, LeftSemi, Right, RightAnti, RightSemi};
         let (mut on_left, mut on_right) = (self.decides(&join.left)?, self.decides(&join.right)?);
@@ -61,7 +62,7 @@ impl Around<'_> {
         }
         let plan = rejoined(join, [left.plan, right.plan], (on, conjunction(filters)), join.join_type)?;
         let Some((of_left, of_right)) = both.filter(|_| !chooses) else { return Ok(Rows { plan, domain }) };
-        // One copy of the domain stays. In rows without a match, the other one is NULL.
+        // One copy of the domain stays. The columns of the other copy are NULL in rows without a match.
         let (domain, values) = match join.join_type {
             Full => {
                 let values = of_left.into_iter().zip(of_right).map(|(left, right)| either(left, right));

@@ -1,4 +1,4 @@
-//! Expressions of a subquery: what they read, and what replaces it.
+//! Expressions of a subquery: the columns that they read, and their replacement.
 
 use std::collections::BTreeSet;
 
@@ -11,7 +11,7 @@ use crate::exact::meaning;
 use crate::rel::Columns;
 use crate::rewrite::with_values;
 
-/// A condition that a value of the query around is that of an expression of the subquery.
+/// An equality between an outer value and an expression of the subquery.
 pub(super) struct Key {
     pub(super) outer: Expr,
     pub(super) op: Operator,
@@ -19,7 +19,7 @@ pub(super) struct Key {
 }
 
 impl Key {
-    /// The condition for a column that has the expression's value.
+    /// The condition for a column that has the value of `inner`.
     pub(super) fn of(&self, column: &Column) -> Expr {
         binary(self.outer.clone(), self.op, Expr::Column(column.clone()))
     }
@@ -29,12 +29,12 @@ pub(super) fn binary(left: Expr, op: Operator, right: Expr) -> Expr {
     Expr::BinaryExpr(BinaryExpr::new(Box::new(left), op, Box::new(right)))
 }
 
-/// A condition that two values are the same one. `nullable`: NULL is one of them.
+/// A condition that two values are equal. `nullable`: NULL equals NULL.
 pub(super) fn same(left: Expr, right: Expr, nullable: bool) -> Expr {
     binary(left, if nullable { Operator::IsNotDistinctFrom } else { Operator::Eq }, right)
 }
 
-/// The expression with values in the place of columns.
+/// Replaces columns of an expression by values.
 pub(crate) fn substitute(expr: Expr, values: &[(Column, Expr)]) -> Result<Expr> {
     if values.is_empty() {
         return Ok(expr);
@@ -64,14 +64,14 @@ pub(super) fn is_null(expr: &Expr) -> bool {
                 matches!(op, Plus | Minus | Multiply | Divide | Modulo | Eq | NotEq | Lt | LtEq | Gt | GtEq);
             of_values && (is_null(left) || is_null(right))
         }
-        // The first of its rows, which is NULL if there is none.
+        // The first argument is the subquery's value. It is NULL if there is no row.
         Expr::ScalarFunction(call) if call.func.name() == "$single" => call.args.first().is_some_and(is_null),
         Expr::ScalarFunction(call) => meaning(&call.func).is_some() && call.args.iter().any(is_null),
         _ => false,
     }
 }
 
-/// Whether equality of values of these types, as one type, is the equality of each.
+/// Whether values of these types are equal exactly if they are equal after conversion to one type.
 fn compare_exactly(left: &DataType, right: &DataType) -> bool {
     let is_exact = |of: &DataType| of.is_integer() || matches!(of, DataType::Decimal128(..));
     left == right
@@ -81,7 +81,8 @@ fn compare_exactly(left: &DataType, right: &DataType) -> bool {
 }
 
 impl Around<'_> {
-    /// The conditions as keys, and those that read nothing of the subquery. `None`: one of them is neither.
+    /// Splits conditions into keys and conditions that read only outer columns. `None`: a condition is
+    /// neither.
     pub(super) fn keys(&self, conditions: &[Expr], schema: &Columns) -> Result<Option<(Vec<Key>, Vec<Expr>)>> {
         let (mut keys, mut of_outer) = (Vec::new(), Vec::new());
         for condition in conditions {
@@ -97,7 +98,7 @@ impl Around<'_> {
         Ok(Some((keys, of_outer)))
     }
 
-    /// The rows for which such a condition holds are all rows with one value of its inner side.
+    /// A condition as a key: it holds for exactly the rows with one value of its inner side.
     fn key(&self, condition: &Expr, schema: &Columns) -> Result<Option<Key>> {
         let Expr::BinaryExpr(BinaryExpr { left, op, right }) = condition else { return Ok(None) };
         if !matches!(op, Operator::Eq | Operator::IsNotDistinctFrom) {

@@ -1,4 +1,4 @@
-//! Joins a query with the rows of a subquery whose plan no longer reads its columns.
+//! Joins an outer query with the rows of a subquery that reads outer columns no more.
 
 use std::sync::Arc;
 
@@ -15,11 +15,12 @@ use crate::rel::{Columns, Output, Rel, fresh, kept, name_of};
 use crate::varying::varies;
 use crate::walk::Walk;
 
-/// Name of the column that is not NULL where a row has a match.
+/// Name of the column that is NULL in rows without a match.
 const FOUND: &str = "$found";
 
 impl Around<'_> {
-    /// Joins the query around with the rows of a subquery. `None`: these conditions cannot be joined so.
+    /// Joins the outer query with the rows of a subquery. `None`: a join with these conditions is not
+    /// possible.
     pub(super) fn join_lifted(&self, lifted: Lifted, kind: JoinType, on: &[Expr]) -> Result<Option<Rel>> {
         if lifted.empty.is_some() && kind == JoinType::Left && !on.is_empty() {
             return Ok(None);
@@ -41,7 +42,7 @@ impl Around<'_> {
         Ok(Some(joined))
     }
 
-    /// The subquery has one row, whose columns are constants.
+    /// The subquery has one row of constants.
     fn with_row(
         &self,
         conditions: Vec<Expr>,
@@ -72,7 +73,7 @@ impl Around<'_> {
         self.with_values(self.plan.clone(), values)
     }
 
-    /// The subquery has one row for each row around. Where none is joined, it is `empty`.
+    /// The subquery has one row for each outer row. An outer row without a match gets the values `empty`.
     fn with_one_row(
         &self,
         plan: Rel,
@@ -131,14 +132,15 @@ impl Around<'_> {
         self.with_values(joined, values)
     }
 
-    /// Joins the query around with a plan.
+    /// Joins the outer query with a plan.
     fn join(&self, plan: Rel, kind: JoinType, conditions: Vec<Expr>) -> Result<Rel> {
         let conditions = conditions.into_iter().map(|condition| self.joined(condition));
         let conditions = conjunction(conditions.collect::<Result<Vec<_>>>()?).unwrap_or_else(|| lit(true));
         self.plan.clone().join(plan, kind, [conditions])
     }
 
-    /// The rows for which the conditions are true, or are not for [`JoinType::LeftAnti`].
+    /// The rows for which the conditions are true. For [`JoinType::LeftAnti`], the rows for which they are
+    /// not.
     fn chosen(&self, rows: Rel, matches: Option<Expr>, kind: JoinType, values: Meanings) -> Result<Rel> {
         let condition = match (kind, matches) {
             (JoinType::LeftAnti, None) => Some(lit(false)),
@@ -150,14 +152,14 @@ impl Around<'_> {
         self.with_values(rows, if is_wide { values } else { Vec::new() })
     }
 
-    /// The columns of the query around, and these.
+    /// The columns of the outer query, and these values.
     fn with_values(&self, rows: Rel, values: Meanings) -> Result<Rel> {
         let outputs: Meanings = self.plan.ids().into_iter().map(kept).chain(values).collect();
         let is_same = rows.ids().into_iter().map(kept).eq(outputs.iter().cloned());
         if is_same { Ok(rows) } else { rows.project(outputs) }
     }
 
-    /// A value over the columns of both sides that is `default` where a row has no match.
+    /// A value over the columns of both sides, or `default` in rows without a match.
     pub(super) fn or_default(
         &self,
         value: Expr,
@@ -184,7 +186,7 @@ impl Around<'_> {
         Ok(Expr::Case(Case::new(None, when, Some(Box::new(value)))))
     }
 
-    /// Conditions that the columns that the subquery reads have the values of these columns.
+    /// The conditions that the outer columns that the subquery reads equal these columns.
     pub(super) fn same_values(&self, domain: &[Column]) -> Result<Vec<Expr>> {
         let schema = self.plan.columns();
         let pairs = self.read.iter().zip(domain).map(|(read, of_domain)| {
@@ -196,8 +198,9 @@ impl Around<'_> {
     }
 }
 
-/// A plan with the column that is not NULL where a row has a match. The others are new ones too, which the
-/// expressions read then: where a row has no match, the columns of the subquery have other values.
+/// Adds the column that is NULL in rows without a match, and renames the other columns in the plan and in the
+/// expressions. The subquery's own columns have other values in rows without a match, so they need other
+/// identities.
 pub(super) fn with_marker<'e>(
     plan: Rel,
     marker: Option<Column>,
@@ -211,7 +214,8 @@ pub(super) fn with_marker<'e>(
     plan.project(outputs.into_iter().chain([(marker, lit(true))]))
 }
 
-/// A new column with the values of another one, and what stands for that then.
+/// A new column with the values of another column, and the substitution that replaces the other by the new
+/// one.
 fn renewed(column: Column) -> (Output, (Column, Expr)) {
     let new = fresh(name_of(&column));
     ((new.clone(), Expr::Column(column.clone())), (column, Expr::Column(new)))
@@ -222,7 +226,7 @@ fn only_if(condition: Expr, value: Expr) -> Expr {
     Expr::Case(Case::new(None, vec![(Box::new(condition), Box::new(value))], None))
 }
 
-/// The columns of a plan that has one row, and reads no table.
+/// The values of a plan that reads no table and has one row.
 fn constant_row(plan: &Rel) -> Result<Option<Meanings>> {
     match plan {
         Rel::Values(values) => match values.rows.as_slice() {
@@ -234,7 +238,7 @@ fn constant_row(plan: &Rel) -> Result<Option<Meanings>> {
             let exprs = projection.columns.ids().into_iter().zip(projection.exprs.iter().cloned());
             let exprs = exprs.map(|(column, expr)| Ok((column, substitute(expr, &row)?)));
             let exprs = exprs.collect::<Result<Vec<_>>>()?;
-            // They may be copied.
+            // The caller may copy them.
             Ok((!exprs.iter().any(|(_, expr)| varies(expr))).then_some(exprs))
         }
         _ => Ok(None),

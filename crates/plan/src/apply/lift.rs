@@ -1,8 +1,8 @@
-//! Moves the conditions of a subquery that read columns of the query around it to the top of its plan.
+//! Moves the conditions of a subquery that read outer columns to the top of its plan.
 //!
-//! The plan of the subquery is then the same for all rows around. For each of them, the subquery has those
-//! rows of the plan for which the conditions hold. Every step keeps that true: for NULL, for duplicates, for
-//! inputs without rows. Where a step cannot, [`super::domain`] is used.
+//! The plan of the subquery is then the same for all outer rows: for each outer row, the subquery returns the
+//! rows of this plan for which the conditions hold. Every step keeps that true for NULL, for duplicates and
+//! for empty inputs. Where no step applies, [`super::domain`] is used.
 
 use anabranch_dataflow::Window;
 use datafusion_common::tree_node::Transformed;
@@ -19,21 +19,21 @@ use crate::varying::varies;
 
 /// Name of a column that only conditions read.
 pub(super) const KEY: &str = "$match";
-/// Name of the number of a row of constants.
+/// Name of the column with the number of a row of VALUES.
 const ROW: &str = "$row";
 
-/// Columns, and the expressions that stand for them.
+/// Columns, and the expressions that replace them.
 pub(super) type Meanings = Vec<(Column, Expr)>;
 
-/// A subquery whose plan is the same for all rows around.
+/// A subquery whose plan is the same for all outer rows.
 pub(super) struct Lifted {
-    /// It has the columns of the subquery, except those that are `deferred`, and others that conditions need.
+    /// It has the columns of the subquery, except the `deferred` ones, and columns that only conditions read.
     pub(super) plan: Rel,
-    /// Which of its rows are those for a row around. They read columns of both.
+    /// The conditions that choose the rows for an outer row. They read columns of both sides.
     pub(super) conditions: Vec<Expr>,
-    /// Columns of the subquery that read columns around.
+    /// Columns of the subquery that read outer columns. They are computed after the join.
     pub(super) deferred: Meanings,
-    /// The subquery has one row for each row around. Where the plan has none for it, it is this one.
+    /// The subquery has one row for each outer row. An outer row without a match gets these values.
     pub(super) empty: Option<Meanings>,
 }
 
@@ -42,7 +42,7 @@ impl Lifted {
         Lifted { plan, conditions: Vec::new(), deferred: Vec::new(), empty: None }
     }
 
-    /// Puts values in the place of columns that conditions and deferred columns read.
+    /// Replaces columns that conditions and deferred columns read.
     fn substitute(&mut self, values: &[(Column, Expr)]) -> Result<()> {
         let deferred = self.deferred.iter_mut().map(|(_, expr)| expr);
         for expr in self.conditions.iter_mut().chain(deferred) {
@@ -61,7 +61,7 @@ impl Around<'_> {
         match plan {
             Rel::Filter(filter) => self.lift_filter(filter, interest),
             Rel::Project(projection) => self.lift_columns(projection, interest),
-            // The rows come in no order.
+            // A subquery's rows have no order.
             Rel::Sort(sort) => self.lift(&sort.input, interest),
             Rel::Limit(limit) => self.lift_limit(limit, interest),
             Rel::Distinct(Distinct { input }) => self.lift_distinct(input, interest),
@@ -105,7 +105,7 @@ impl Around<'_> {
                 empty.push((column.clone(), substitute(expr.clone(), defaults)?));
             }
             let is_deferred = self.is_read_by(expr)? || uses(expr, &below.deferred);
-            // What is moved may be copied.
+            // The caller may copy a moved expression.
             if varies(expr) && (is_deferred || below.empty.is_some()) {
                 return Ok(None);
             }
@@ -141,7 +141,7 @@ impl Around<'_> {
         let Some((keys, mut conditions)) = self.keys(&below.conditions, below.plan.columns())? else { return Ok(None) };
         let is_deferred = |column: &Column| below.deferred.iter().any(|(of, _)| of == column);
         let columns: Vec<Column> = input.ids().into_iter().filter(|of| !is_deferred(of)).collect();
-        // Otherwise rows that differ here could be the same once deferred columns are computed.
+        // Otherwise two rows that differ here could become equal once the deferred columns are computed.
         let of_columns = needed(below.deferred.iter().map(|(_, expr)| expr)).iter().all(|of| columns.contains(of));
         if !of_columns {
             return Ok(None);
@@ -163,7 +163,7 @@ impl Around<'_> {
         Ok(Some(below))
     }
 
-    /// Rows of constants with numbers. A column that reads columns around is chosen by the number.
+    /// Numbers the rows of VALUES. A column that reads outer columns becomes a CASE over the number.
     fn lift_values(&self, values: &Values) -> Result<Option<Lifted>> {
         let columns = values.columns.ids();
         let (mut kept, mut deferred) = (Vec::new(), Vec::new());
@@ -200,7 +200,7 @@ impl Around<'_> {
         Ok(Some(lifted))
     }
 
-    /// Nodes that make rows of each row of their first input, whatever the others are.
+    /// Nodes that process each row of their first input independently.
     fn lift_by_row(&self, node: &Rel, interest: Interest) -> Result<Option<Lifted>> {
         let inputs = node.inputs();
         let Some((first, others)) = inputs.split_first() else { return Ok(None) };
@@ -225,7 +225,7 @@ impl Around<'_> {
     }
 }
 
-/// Adds columns that are still read to those of a projection.
+/// Adds the columns that conditions and deferred columns still read to a projection.
 fn add_needed(below: &mut Lifted, outputs: &mut Vec<Output>) -> Result<()> {
     let mut replaced = Vec::new();
     for column in needed(below.conditions.iter().chain(below.deferred.iter().map(|(_, expr)| expr))) {
@@ -239,12 +239,12 @@ fn add_needed(below: &mut Lifted, outputs: &mut Vec<Output>) -> Result<()> {
     below.substitute(&replaced)
 }
 
-/// The column that has the value of an expression which only conditions read.
+/// The column for an expression that only conditions read.
 pub(super) fn column_of(value: &Expr) -> Column {
     value.try_as_col().cloned().unwrap_or_else(|| fresh(KEY))
 }
 
-/// Whether the rows that come of a row do not depend on other rows of the first input.
+/// Whether a node processes each row of its first input independently of the other rows.
 pub(super) fn is_by_row(node: &Rel) -> bool {
     match node {
         Rel::Assign(assign) => !matches!(assign.window, Window::Session { .. }),
@@ -253,7 +253,7 @@ pub(super) fn is_by_row(node: &Rel) -> bool {
     }
 }
 
-/// The node with another plan as its first input. Its columns are those of before.
+/// The node with another plan as its first input. The node's columns stay the same.
 pub(super) fn over_first(node: &Rel, first: Rel) -> Result<Rel> {
     let mut first = Some(first);
     let over = node.clone().walk_children(&mut |input| {
@@ -265,7 +265,7 @@ pub(super) fn over_first(node: &Rel, first: Rel) -> Result<Rel> {
     over.map(|node| node.data)
 }
 
-/// A plan with the last one of `columns` behind all others. `None`: it does not have it.
+/// Moves the last one of `columns` behind all other columns of a plan. `None`: the plan does not have it.
 pub(super) fn with_number_last(plan: &Rel, columns: &[Column]) -> Result<Option<Rel>> {
     let all = plan.ids();
     let Some(number) = columns.last().filter(|number| all.contains(number)) else { return Ok(None) };

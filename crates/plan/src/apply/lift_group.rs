@@ -1,7 +1,7 @@
-//! Moves conditions out of what sees several rows at a time: aggregates, calls over windows of rows, unions.
+//! Moves conditions out of nodes that combine several rows: aggregates, window functions, unions.
 //!
-//! A condition `outer = inner` holds for all rows with one value of `inner`. With `inner` as a further key, a
-//! row around has all rows of a group or none.
+//! A condition `outer = inner` holds for all rows with one value of `inner`. With `inner` as an additional
+//! key, each group matches an outer row as a whole or not at all.
 
 use std::sync::Arc;
 
@@ -21,7 +21,7 @@ impl Around<'_> {
         if lifted.is_some() || !aggregate.group_expr.is_empty() {
             return Ok(lifted);
         }
-        // The row without rows is added where all rows around are, so the domain is read once.
+        // The join adds the row of an empty group, because it has all outer rows. So the domain is read once.
         let Some(defaults) = without_rows(aggregate)? else { return Ok(None) };
         let Rows { plan, domain } = self.grouped(aggregate)?;
         let conditions = self.same_values(&domain)?;
@@ -117,12 +117,12 @@ impl Around<'_> {
     }
 }
 
-/// What of the rows of its input matters to an aggregate.
+/// The interest of an aggregate in its input.
 pub(super) fn of_input(aggregate: &Aggregate) -> Interest {
     if aggregate.aggr_expr.is_empty() { Interest::Values } else { Interest::Rows }
 }
 
-/// The values of an aggregate without keys where there are no rows. `None`: one of them is not known.
+/// The values of an aggregate without keys over an empty input. `None`: one of them is unknown.
 pub(super) fn without_rows(aggregate: &Aggregate) -> Result<Option<Meanings>> {
     let mut defaults = Vec::with_capacity(aggregate.aggr_expr.len());
     for (call, col) in aggregate.aggr_expr.iter().zip(aggregate.columns.iter()) {
@@ -133,7 +133,7 @@ pub(super) fn without_rows(aggregate: &Aggregate) -> Result<Option<Meanings>> {
     Ok(Some(defaults))
 }
 
-/// The calls over windows of rows, of which each is of one value of the keys, as the same columns.
+/// The window functions with the keys as additional partition keys. Their columns stay the same.
 pub(super) fn partitioned(window: &Over, calls: Vec<Expr>, input: Rel, keys: &[Expr]) -> Result<Rel> {
     let columns = window.columns.ids().into_iter().skip(window.input.width());
     let partition = |mut call: Expr| {

@@ -12,7 +12,7 @@ use super::{Around, Interest};
 use crate::rel::{Join, Rel, joined_columns};
 use crate::varying::varies;
 
-/// How the keys of a join are compared.
+/// The operator that compares the keys of a join.
 pub(super) fn operator(join: &Join) -> Operator {
     match join.null_equality {
         NullEquality::NullEqualsNull => Operator::IsNotDistinctFrom,
@@ -20,12 +20,11 @@ pub(super) fn operator(join: &Join) -> Operator {
     }
 }
 
-/// The conditions of a join.
+/// The keys and the condition of a join.
 pub(super) fn conditions_of(join: &Join) -> impl Iterator<Item = &Expr> {
     join.on.iter().flat_map(|(left, right)| [left, right]).chain(&join.filter)
 }
 
-/// A join with other inputs and conditions.
 pub(super) fn rejoined(
     join: &Join,
     inputs: [Rel; 2],
@@ -43,7 +42,7 @@ impl Around<'_> {
         match join.join_type {
             Inner => self.lift_both(join, interest),
             LeftSemi | Left | LeftAnti => match self.lift_side(join, interest, [&join.left, &join.right])? {
-                // Where duplicates do not matter, a match is as good as several.
+                // Without duplicates, one match is as good as several.
                 None if interest >= Interest::Values && join.join_type == LeftSemi => self.lift_both(join, interest),
                 lifted => Ok(lifted),
             },
@@ -52,7 +51,7 @@ impl Around<'_> {
         }
     }
 
-    /// A join whose rows are those of one side, chosen or extended. Only that side depends on rows around.
+    /// A join that filters or extends the rows of one side. Only this side reads outer columns.
     fn lift_side(&self, join: &Join, interest: Interest, [side, other]: [&Rel; 2]) -> Result<Option<Lifted>> {
         if self.decides(other)? {
             return Ok(None);
@@ -74,7 +73,7 @@ impl Around<'_> {
         Ok(Some(below))
     }
 
-    /// An inner join, or one that only chooses rows where it does not matter how often they occur.
+    /// An inner join, or a semi join whose result may have duplicates.
     fn lift_both(&self, join: &Join, interest: Interest) -> Result<Option<Lifted>> {
         let interest = interest.of_some();
         let Some(mut left) = self.lift(&join.left, interest)? else { return Ok(None) };

@@ -1,4 +1,5 @@
-//! The first rows of a subquery for each row around it: rows are numbered, and the number is a condition.
+//! The first rows of a subquery for each outer row: the rows are numbered, and the limit becomes a condition
+//! on the number.
 
 use datafusion_common::Result;
 use datafusion_expr::expr::{Sort, WindowFunction, WindowFunctionParams};
@@ -8,20 +9,20 @@ use crate::functions::Functions;
 use crate::origin::{first_span, with_spans};
 use crate::rel::{Bounds, Distinct, Output, Rel, computed, kept};
 
-/// Name of the column with the number of a row.
+/// Name of the column with the row number.
 pub(crate) const NUMBER: &str = "$number";
 
-/// Whether the rows can stay as they are. `is_one`: only whether there is a row matters.
+/// Whether the bounds drop no row that matters. `is_one`: the caller needs only the existence of a row.
 pub(super) fn lets_pass(bounds: Bounds, is_one: bool) -> bool {
     bounds.skip == 0 && bounds.fetch.is_none_or(|fetch| is_one && fetch > 0)
 }
 
-/// The rows of `input` within the bounds, chosen by their numbers.
+/// The rows of `input` within the bounds, filtered by row number.
 pub(super) fn numbered(input: &Rel, bounds: Bounds, functions: &Functions) -> Result<Rel> {
     let all = || input.ids().into_iter().map(kept).collect();
     let (columns, rows, order): (Vec<Output>, _, _) = match input {
         Rel::Sort(sort) => (all(), sort.input.as_ref(), sort.keys.clone()),
-        // It leaves out columns that only the order needs.
+        // The projection drops columns that only the order needs.
         Rel::Project(projection) => match projection.input.as_ref() {
             Rel::Sort(sort) => {
                 let outputs = projection.columns.ids().into_iter().zip(projection.exprs.iter().cloned());
@@ -34,7 +35,7 @@ pub(super) fn numbered(input: &Rel, bounds: Bounds, functions: &Functions) -> Re
     first_rows(rows.clone(), order, bounds, functions)?.project(columns)
 }
 
-/// The first rows of an order, chosen by their numbers, which are a column behind the others.
+/// The first rows of an order, filtered by row number. The number is the last column.
 pub(crate) fn first_rows(rows: Rel, order: Vec<Sort>, bounds: Bounds, functions: &Functions) -> Result<Rel> {
     let params = WindowFunctionParams {
         args: Vec::new(),
@@ -60,7 +61,7 @@ pub(crate) fn first_rows(rows: Rel, order: Vec<Sort>, bounds: Bounds, functions:
     Ok(rows)
 }
 
-/// Whether a plan has one row at most, whatever its tables have.
+/// Whether a plan has at most one row for any contents of its tables.
 pub(crate) fn has_one_row(plan: &Rel) -> bool {
     match plan {
         Rel::Aggregate(aggregate) => aggregate.group_expr.is_empty(),

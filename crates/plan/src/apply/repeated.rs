@@ -1,4 +1,4 @@
-//! Whether a plan that is computed twice has the same values both times.
+//! Whether a plan gives the same values each time it is evaluated.
 
 use std::collections::BTreeSet;
 
@@ -8,7 +8,7 @@ use datafusion_expr::Expr;
 use super::needed;
 use crate::rel::Rel;
 
-/// Whether these columns of a plan are the same each time, and the rows that there are.
+/// Whether the rows, and these columns of them, are the same at each evaluation.
 pub(super) fn is_repeatable(plan: &Rel, columns: &BTreeSet<Column>) -> Result<bool> {
     let read = match plan {
         Rel::Project(projection) => {
@@ -20,7 +20,7 @@ pub(super) fn is_repeatable(plan: &Rel, columns: &BTreeSet<Column>) -> Result<bo
             }
             needed(exprs.into_iter())
         }
-        // Which rows a bound without an order lets pass is not said.
+        // A limit without an order may pass different rows each time.
         Rel::Limit(limit) if !is_ordered(&limit.input) => return Ok(false),
         Rel::Filter(_) | Rel::Join(_) | Rel::Sort(_) | Rel::Limit(_) => {
             let mut read = columns.clone();
@@ -34,7 +34,7 @@ pub(super) fn is_repeatable(plan: &Rel, columns: &BTreeSet<Column>) -> Result<bo
             }
             read
         }
-        // All of what comes in decides on what comes out.
+        // All input columns affect the result.
         other => {
             if other.expressions().into_iter().any(Expr::is_volatile) {
                 return Ok(false);

@@ -1,5 +1,5 @@
-//! The part of a query that has the values of some columns. The domain of a subquery is taken from it, so
-//! that the values of other subqueries, which were joined before, are not computed twice.
+//! Finds a smaller plan for the domain of a subquery: the part of the outer query that provides the needed
+//! columns. So the domain does not recompute the values of subqueries that were joined before.
 
 use std::collections::BTreeSet;
 
@@ -10,7 +10,7 @@ use datafusion_expr::utils::split_conjunction;
 use super::exprs::columns_in;
 use crate::rel::Rel;
 
-/// A plan with these columns of another plan, and at least the values that they have there.
+/// A plan that has these columns of another plan, with at least the values that they have there.
 pub(super) fn source_of(plan: &Rel, columns: &BTreeSet<Column>) -> Result<Rel> {
     match plan {
         Rel::Join(join) => {
@@ -38,7 +38,7 @@ pub(super) fn source_of(plan: &Rel, columns: &BTreeSet<Column>) -> Result<Rel> {
             if source.ids() == filter.input.ids() {
                 return Ok(plan.clone());
             }
-            // What the other columns decide is left out.
+            // Conditions on other columns are dropped.
             let parts = split_conjunction(&filter.predicate).into_iter();
             let own = parts.filter(|part| columns_in(part).iter().all(|column| source.columns().has(column)));
             let own: Vec<Expr> = own.cloned().collect();

@@ -1,4 +1,4 @@
-//! The plans of dependent joins. And their rows, which are compared with those of nested loops.
+//! The plans of dependent joins, and their rows, which are compared with nested loops.
 
 mod chance;
 mod plans;

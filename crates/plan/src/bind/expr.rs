@@ -1,6 +1,6 @@
-//! Expressions: each name in the parser's tree is replaced by the identity of its column, and each subquery
-//! by the column that its value becomes. The library then converts the tree: it knows calls, casts and
-//! operators, and has no names left to guess.
+//! Binds expressions. Each name in the parser's tree is replaced by the identity of its column, and each
+//! subquery by the column that will have its value. DataFusion then converts the tree: it knows calls, casts
+//! and operators, and has no names left to resolve.
 
 use std::borrow::Cow;
 use std::collections::HashMap;
@@ -26,16 +26,16 @@ use crate::rel::{Col, Columns};
 use crate::spelling;
 use crate::walk::{Walk, change_syntax};
 
-/// What the names of an expression may mean.
+/// What names in an expression can mean.
 pub(crate) struct Names<'n> {
     pub(crate) scope: &'n Scope<'n>,
-    /// What SELECT calls its results.
+    /// The aliases of SELECT, with their expressions.
     pub(crate) results: &'n [(String, Expr)],
-    /// Whether results go before the columns of tables.
+    /// Whether an alias shadows a column of the same name.
     pub(crate) results_first: bool,
-    /// The values of subqueries in them.
+    /// The columns for the values of subqueries in `results`.
     pub(crate) values: &'n [(Column, FieldRef)],
-    /// The windows that the SELECT declares.
+    /// The windows of the WINDOW clause.
     pub(crate) windows: &'n [NamedWindowDefinition],
 }
 
@@ -50,7 +50,7 @@ impl<'n> Names<'n> {
     }
 }
 
-/// What the names of an expression mean: columns as the tree names them now, and what takes their place.
+/// The names of an expression, each with the expression that replaces it after DataFusion's conversion.
 #[derive(Default)]
 struct Resolved {
     fields: Vec<(Option<TableReference>, FieldRef)>,
@@ -58,7 +58,7 @@ struct Resolved {
 }
 
 impl Resolved {
-    /// Adds a column by a name that no other one has.
+    /// Adds a name unless it is known.
     fn add(&mut self, table: &str, name: &str, field: &FieldRef, meaning: Expr) {
         if !self.meanings.contains_key(name) {
             let field = Arc::new(field.as_ref().clone().with_name(name));
@@ -67,7 +67,7 @@ impl Resolved {
         }
     }
 
-    /// The only column so far, if an expression in which names are replaced is that and no field of it.
+    /// The replacement, if the expression is a single column and not a field of one.
     fn column(&self, expr: &ast::Expr) -> Option<Expr> {
         let ast::Expr::CompoundIdentifier(parts) = expr else { return None };
         let ([_, name], Some(meaning)) = (parts.as_slice(), self.meanings.values().next()) else { return None };
@@ -79,12 +79,12 @@ impl Resolved {
 /// Qualifier of names that have no table.
 const MEANING: &str = "$";
 
-/// A name that is resolved, where it is written.
+/// A resolved name, at the place where it was written.
 fn identity(table: &str, name: &str, span: datafusion_sql::sqlparser::tokenizer::Span) -> [Ident; 2] {
     [table, name].map(|part| Ident { span, ..Ident::with_quote('`', part) })
 }
 
-/// Replaces names and subqueries.
+/// Binds the subqueries and the named windows of an expression.
 struct Rewriting<'r, 'b> {
     binder: &'r Binder<'b>,
     names: &'r Names<'r>,
@@ -96,7 +96,7 @@ struct Rewriting<'r, 'b> {
 impl VisitorMut for Rewriting<'_, '_> {
     type Break = datafusion_common::DataFusionError;
 
-    /// Subqueries are taken out before what is in them is visited.
+    /// Extracts subqueries before their contents are visited.
     fn pre_visit_expr(&mut self, expr: &mut ast::Expr) -> ControlFlow<Self::Break> {
         let done = match expr {
             ast::Expr::CompoundFieldAccess { .. } => {
@@ -132,7 +132,7 @@ impl Rewriting<'_, '_> {
         Ok(())
     }
 
-    /// Puts the identity of a column in the place of its name.
+    /// Replaces a name by the identity of its column.
     fn name(&mut self, expr: &mut ast::Expr) -> Result<()> {
         let parts = match expr {
             ast::Expr::Identifier(name) => vec![name.clone()],
@@ -160,7 +160,7 @@ impl Rewriting<'_, '_> {
             (true, None) => Expr::OuterReferenceColumn(Arc::clone(&item.field), item.column.clone()),
             (true, Some(value)) => of_outer(value.clone(), names.scope)?,
         };
-        // What several tables share is called otherwise than their own columns.
+        // A column of USING has several tables, so its identity must differ from the columns of these tables.
         let name = match &item.value {
             Some(_) => Cow::Owned(format!("shared {}", item.column.name)),
             None => Cow::Borrowed(item.column.name.as_str()),
@@ -180,14 +180,14 @@ impl Rewriting<'_, '_> {
         Ok(())
     }
 
-    /// Whether a name is that of a subquery's value.
+    /// Whether a name is the identity of a subquery's value.
     fn is_resolved(&self, parts: &[Ident]) -> bool {
         let [qualifier, name] = parts else { return false };
         qualifier.value == MEANING && self.pending.iter().any(|pending| pending.column.name == name.value)
     }
 }
 
-/// Names are replaced after all calls have their plain forms: what remains is a column.
+/// Resolves names after all calls have their plain forms. Every name left is a column.
 struct Naming<'r, 's, 'b>(&'r mut Rewriting<'s, 'b>);
 
 impl VisitorMut for Naming<'_, '_, '_> {
@@ -206,7 +206,7 @@ fn expr_span(parts: &[Ident]) -> datafusion_sql::sqlparser::tokenizer::Span {
         .unwrap_or_else(datafusion_sql::sqlparser::tokenizer::Span::empty)
 }
 
-/// The names before the first bracket of `t.rows[1].field` are one name.
+/// Joins the names before the first bracket of `t.rows[1].field` into one name.
 fn join_names(expr: &mut ast::Expr) {
     let ast::Expr::CompoundFieldAccess { root, access_chain } = expr else { return };
     let mut name = match root.as_ref() {
@@ -224,7 +224,6 @@ fn join_names(expr: &mut ast::Expr) {
     **root = if name.len() > 1 { ast::Expr::CompoundIdentifier(name) } else { ast::Expr::Identifier(name.remove(0)) };
 }
 
-/// An expression over the columns of a query around this one.
 fn of_outer(value: Expr, scope: &Scope<'_>) -> Result<Expr> {
     let changed = value.walk_up(&mut |expr| match expr {
         Expr::Column(column) => {
@@ -240,7 +239,7 @@ fn of_outer(value: Expr, scope: &Scope<'_>) -> Result<Expr> {
 }
 
 impl Binder<'_> {
-    /// An expression over the columns of a scope. Its subqueries become columns, which are `pending`.
+    /// Binds an expression. Its subqueries become columns, which the caller joins by `pending`.
     pub(crate) fn expr(
         &self,
         mut expr: ast::Expr,
@@ -277,7 +276,7 @@ impl Binder<'_> {
         Ok(meant.data)
     }
 
-    /// [`Binder::expr`] where a subquery is no value.
+    /// [`Binder::expr`] where subqueries are not allowed.
     pub(crate) fn plain(&self, expr: ast::Expr, names: &Names<'_>, env: &Env<'_>, what: &str) -> Result<Expr> {
         let start = expr.span().start;
         let mut pending = Vec::new();
@@ -292,12 +291,12 @@ impl Binder<'_> {
         }
     }
 
-    /// An expression without columns.
+    /// Binds an expression without columns.
     pub(crate) fn constant(&self, expr: ast::Expr, env: &Env<'_>) -> Result<Expr> {
         self.plain(expr, &Names::of(&Scope::default()), env, "a constant")
     }
 
-    /// The left sides of `IN`: a tuple has several.
+    /// The left sides of `IN`. A tuple has several.
     fn operand(
         &self,
         left: ast::Expr,
@@ -328,7 +327,7 @@ fn type_of(expr: &Expr, names: &Names<'_>) -> Result<(DataType, bool)> {
     Ok((expr.get_type(columns.as_ref())?, expr.nullable(columns.as_ref())?))
 }
 
-/// A column has the place where this expression names it.
+/// Sets the place of a column to the place where this expression names it.
 fn with_spans(mut meaning: Expr, spans: &Spans) -> Expr {
     if let Expr::Column(own) | Expr::OuterReferenceColumn(_, own) = &mut meaning {
         own.spans = spans.clone();
@@ -336,7 +335,7 @@ fn with_spans(mut meaning: Expr, spans: &Spans) -> Expr {
     meaning
 }
 
-/// Whether a call has arguments in parentheses.
+/// The arguments of a call that has parentheses.
 pub(super) fn plain_arguments(call: &Function) -> Option<&[ast::FunctionArg]> {
     match &call.args {
         FunctionArguments::List(list) => Some(&list.args),

@@ -1,4 +1,4 @@
-//! FROM: tables, queries, joins, and what depends on the tables before it.
+//! Binds FROM: tables, queries, joins, and relations that depend on the tables before them.
 
 use std::rc::Rc;
 
@@ -31,7 +31,7 @@ pub(crate) struct Rows {
 }
 
 impl Rows {
-    /// Columns of a side that may have no match can be NULL.
+    /// Makes the columns of a padded side of a join nullable.
     pub(crate) fn pad(&mut self) {
         let columns = self.plan.columns();
         for item in &mut self.items {
@@ -42,14 +42,14 @@ impl Rows {
     }
 }
 
-/// A condition of ON, and the subqueries of which it has values.
+/// A condition of ON, and the subqueries whose values it reads.
 struct OnCondition {
     expr: Expr,
     pending: Vec<Pending>,
     start: Location,
 }
 
-/// How two relations are joined.
+/// The kind and the condition of a join.
 struct How<'j> {
     kind: JoinType,
     constraint: &'j JoinConstraint,
@@ -80,13 +80,12 @@ fn is_lateral(relation: &TableFactor) -> bool {
     matches!(relation, TableFactor::Derived { lateral: true, .. })
 }
 
-/// Whether a relation may name columns of the tables before it.
+/// Whether a relation may read columns of the tables before it.
 fn depends(relation: &TableFactor) -> bool {
     is_unnest(relation) || is_version(relation) || is_lateral(relation)
 }
 
 impl Binder<'_> {
-    /// All tables of FROM.
     pub(super) fn from(&self, tables: Vec<TableWithJoins>, env: &Env<'_>) -> Result<Rows> {
         let mut all: Option<Rows> = None;
         for table in tables {
@@ -99,7 +98,7 @@ impl Binder<'_> {
         Ok(all.unwrap_or_else(none))
     }
 
-    /// Tables with their joins, behind those that a comma separates from them.
+    /// Tables with their joins, after the tables before the comma.
     fn tables(&self, table: TableWithJoins, before: Option<Rows>, env: &Env<'_>) -> Result<Rows> {
         let TableWithJoins { relation, joins } = table;
         let Some(before) = before else {
@@ -108,7 +107,7 @@ impl Binder<'_> {
         };
         let comma =
             |relation| Join { relation, global: false, join_operator: JoinOperator::CrossJoin(JoinConstraint::None) };
-        // What depends on the tables before is joined with all of them.
+        // A relation that depends on earlier tables is joined with all of them.
         let keeps_right = |join: &Join| how(join).is_ok_and(|how| matches!(how.kind, JoinType::Right | JoinType::Full));
         let depends = depends(&relation) || joins.iter().any(|join| depends(&join.relation));
         if depends && !joins.iter().any(keeps_right) {
@@ -128,7 +127,7 @@ impl Binder<'_> {
         Ok(rows)
     }
 
-    /// The columns of two relations of one FROM, which have different names.
+    /// The columns of two relations of one FROM.
     pub(crate) fn both_items(&self, left: Vec<Item>, right: Vec<Item>) -> Result<Vec<Item>> {
         let of_left = Scope::new(left, None);
         let of_right = Scope::new(right, None);
@@ -160,7 +159,7 @@ impl Binder<'_> {
         self.join_with(left, right, &join, env)
     }
 
-    /// Two relations, joined as is written between them.
+    /// Joins two relations by the written kind and condition.
     pub(crate) fn join_with(&self, left: Rows, right: Rows, join: &Join, env: &Env<'_>) -> Result<Rows> {
         let How { kind, constraint } = how(join)?;
         let start = join.relation.span().start;
@@ -191,7 +190,7 @@ impl Binder<'_> {
         }
     }
 
-    /// The columns of a join that does not only choose rows of one side.
+    /// The columns of a join.
     fn joined(&self, plan: Rel, kind: JoinType, left: Vec<Item>, right: Vec<Item>) -> Result<Rows> {
         match kind {
             JoinType::LeftSemi | JoinType::LeftAnti => Ok(Rows { plan, items: left }),
@@ -228,7 +227,7 @@ impl Binder<'_> {
         let (mut left_plan, mut right_plan) = (left.plan, right.plan);
         let mut exprs = Vec::with_capacity(conditions.len());
         for mut of in conditions {
-            // The value is known of each row of the side whose columns the subquery reads.
+            // The value is joined to the side whose columns the subquery reads.
             let side = if reads(&of, &right_plan) { &mut right_plan } else { &mut left_plan };
             if !of.pending.is_empty() {
                 *side = self.join_values(side.clone(), of.pending, &mut [&mut of.expr])?;
@@ -244,8 +243,8 @@ impl Binder<'_> {
         Ok(rows)
     }
 
-    /// An outer join whose condition has a subquery that reads both sides: each row of the side whose rows
-    /// stay, with the rows of a subquery over the other side.
+    /// An outer join whose condition has a subquery that reads both sides: a dependent join of the preserved
+    /// side with the rows of the other side.
     fn join_each(&self, left: Rows, right: Rows, kind: JoinType, conditions: Vec<OnCondition>) -> Result<Rows> {
         let (around, other) = match kind {
             JoinType::Left => (&left.plan, &right.plan),
@@ -270,7 +269,7 @@ impl Binder<'_> {
         self.joined(plan, kind, left.items, right.items)
     }
 
-    /// `USING`: the columns that both sides share come first, and have the value of the side that has one.
+    /// `USING`: the shared columns come first, with the value of the side that has one.
     fn join_using(&self, left: Rows, right: Rows, kind: JoinType, shared: Vec<Ident>, start: Location) -> Result<Rows> {
         let (left_scope, right_scope) = (Scope::new(left.items, None), Scope::new(right.items, None));
         let (mut merged, mut conditions, mut used) = (Vec::new(), Vec::new(), Vec::new());
@@ -293,7 +292,7 @@ impl Binder<'_> {
         }
         let hide = |item: Item| {
             let hidden = item.hidden || used.contains(&item.name);
-            // What several tables shared already is known by its new meaning only.
+            // A column that an earlier USING merged has only its new value.
             (!hidden || item.table.is_some()).then_some(Item { hidden, ..item })
         };
         let plan = left.plan.join(right.plan, kind, conditions)?;
@@ -304,7 +303,7 @@ impl Binder<'_> {
         Ok(rows)
     }
 
-    /// A query that names columns of the tables before it.
+    /// Binds a LATERAL query, which reads columns of the tables before it.
     fn lateral(&self, left: Rows, join: &Join, env: &Env<'_>) -> Result<Rows> {
         let How { kind, constraint } = how(join)?;
         let start = join.relation.span().start;
@@ -332,7 +331,6 @@ impl Binder<'_> {
         self.joined(plan, kind, left.items, right.items)
     }
 
-    /// One relation.
     pub(crate) fn relation(&self, relation: TableFactor, env: &Env<'_>) -> Result<Rows> {
         let start = relation.span().start;
         check_qualifiers(&relation).map_err(|error| through(error.at(at(start))))?;
@@ -422,7 +420,7 @@ impl Binder<'_> {
         }
     }
 
-    /// A plan whose columns have these names.
+    /// Renames the columns of a plan.
     pub(super) fn renamed(&self, plan: Rel, names: &[Ident], start: Location) -> Result<Rel> {
         let width = plan.width();
         if width != names.len() {
@@ -448,7 +446,7 @@ pub(crate) fn is_true(condition: &ast::Expr) -> bool {
     matches!(condition, ast::Expr::Value(value) if value.value == ast::Value::Boolean(true))
 }
 
-/// The same names, with numbers where one was there before, as in Flink: `k`, `k0`, `k1`.
+/// Makes names unique by appending numbers, as in Flink: `k`, `k0`, `k1`.
 pub(crate) fn distinct_names(names: &[&str]) -> Vec<String> {
     let all: std::collections::HashSet<&str> = names.iter().copied().collect();
     let mut seen = std::collections::HashSet::with_capacity(names.len());

@@ -1,4 +1,4 @@
-//! GROUP BY: the keys, the aggregates, and what names them afterwards.
+//! Binds GROUP BY: the keys, the aggregates, and the expressions over them.
 
 use anabranch_model::Error;
 use datafusion_common::tree_node::Transformed;
@@ -15,7 +15,7 @@ use crate::place::{at_span, through};
 use crate::rel::{self, Rel};
 use crate::walk::Walk;
 
-/// An aggregation, and the columns that its keys and calls have become.
+/// An aggregation, and the columns of its keys and calls.
 pub(super) struct Grouped {
     pub(super) plan: Rel,
     pub(super) columns: Vec<(Expr, Expr)>,
@@ -27,7 +27,7 @@ impl Grouped {
         let spans: Vec<_> = keys.iter().map(first_span).collect();
         let plan = plan.aggregate(keys, calls.iter().cloned())?;
         let plan = with_spans(plan, &spans)?;
-        // Several groupings have become one list.
+        // Several grouping sets have become one list.
         let Rel::Aggregate(aggregate) = &plan else { return internal_err!("an aggregation is another node") };
         let keys = grouping_set_to_exprlist(&aggregate.group_expr)?.into_iter().cloned().zip(plan.ids());
         let calls = calls.into_iter().map(|(column, call)| (call, column));
@@ -36,7 +36,8 @@ impl Grouped {
     }
 }
 
-/// An expression over the columns that parts of it have become, where these parts are written.
+/// Replaces parts of an expression by the columns that hold their values, and keeps the places of these
+/// parts.
 pub(super) fn rebased(expr: Expr, columns: &[(Expr, Expr)]) -> Result<Expr> {
     if let Some((_, column)) = columns.iter().find(|(of, _)| *of == expr) {
         return Ok(written_at(column.clone(), first_span(&expr)));
@@ -44,7 +45,7 @@ pub(super) fn rebased(expr: Expr, columns: &[(Expr, Expr)]) -> Result<Expr> {
     Ok(expr.walk_children(&mut |child| rebased(child, columns).map(Transformed::yes))?.data)
 }
 
-/// Refuses a column of `scope` that an aggregation does not give.
+/// Refuses a column of `scope` that is no column of the aggregation.
 pub(super) fn check_grouped(expr: &Expr, grouped: &Rel, scope: &Scope<'_>) -> Result<()> {
     let mut columns: Vec<&Column> = expr.column_refs().into_iter().collect();
     if let Expr::OuterReferenceColumn(_, column) = expr {
@@ -66,7 +67,7 @@ pub(super) fn check_grouped(expr: &Expr, grouped: &Rel, scope: &Scope<'_>) -> Re
 }
 
 impl Binder<'_> {
-    /// The number of rows.
+    /// `COUNT(*)`.
     pub(super) fn count(&self) -> Result<Expr> {
         match self.functions().aggregate("count") {
             Some(count) => Ok(count.call(vec![lit(1_i64)])),
@@ -88,7 +89,7 @@ impl Binder<'_> {
             return Ok(None);
         }
         let mut bound: Vec<Expr> = Vec::with_capacity(keys.len());
-        // Parentheses around several keys mean nothing, and those around none mean one group of all rows.
+        // Parentheses around several keys are ignored. Empty parentheses mean one group of all rows.
         for key in keys.iter().flat_map(parts) {
             let key = match position(key, names.results.len())? {
                 Some(place) => names.results[place].1.clone(),

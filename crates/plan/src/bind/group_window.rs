@@ -1,5 +1,5 @@
-//! Windows as keys of GROUP BY, as older scripts write them: `GROUP BY k, TUMBLE(ts, INTERVAL '1' MINUTE)`
-//! with `TUMBLE_START(ts, INTERVAL '1' MINUTE)` in SELECT. What FROM and WHERE give gets the columns of these
+//! Windows as keys of GROUP BY, as in older scripts: `GROUP BY k, TUMBLE(ts, INTERVAL '1' MINUTE)` with
+//! `TUMBLE_START(ts, INTERVAL '1' MINUTE)` in SELECT. The rows of FROM and WHERE get the columns of these
 //! windows.
 
 use std::ops::ControlFlow;
@@ -17,11 +17,10 @@ use crate::walk::change_expressions;
 use crate::window_assign::{GROUP_WINDOW_COLUMNS, WINDOW_COLUMNS};
 use crate::window_table::{Call, parameters_of, plan_window};
 
-/// The columns that auxiliary functions name, and GROUP BY in place of the window: places of
-/// [`GROUP_WINDOW_COLUMNS`].
+/// The suffixes of auxiliary functions, with the index of their column in [`GROUP_WINDOW_COLUMNS`].
 const AUXILIARY: [(&str, usize); 4] = [("_START", 0), ("_END", 1), ("_ROWTIME", 2), ("_PROCTIME", 2)];
 
-/// A call `TUMBLE(ts, size)` as a key: the function's name and its arguments.
+/// A key `TUMBLE(ts, size)`: the function's name and its arguments.
 #[derive(Clone)]
 pub(super) struct GroupWindow {
     name: String,
@@ -29,7 +28,7 @@ pub(super) struct GroupWindow {
 }
 
 impl GroupWindow {
-    /// Takes the window out of the keys, and puts its columns in its place.
+    /// Removes the window from the keys, and inserts its columns in its place.
     pub(super) fn take(keys: &mut Vec<Expr>) -> Result<Option<GroupWindow>> {
         let windows = keys.iter().enumerate().filter_map(|(place, key)| Some((place, group_window(key)?)));
         let windows: Vec<(usize, GroupWindow)> = windows.collect();
@@ -46,7 +45,7 @@ impl GroupWindow {
         Ok(Some(window))
     }
 
-    /// Replaces auxiliary functions of this window in what is selected.
+    /// Replaces the auxiliary functions of this window in an item of SELECT.
     pub(super) fn name_item(&self, item: &mut SelectItem) {
         if let SelectItem::UnnamedExpr(expr) = item
             && let Some(column) = auxiliary(expr, self)
@@ -61,7 +60,7 @@ impl GroupWindow {
 }
 
 impl Binder<'_> {
-    /// Rows with the columns of a window of GROUP BY.
+    /// Adds the columns of a window of GROUP BY to rows.
     pub(super) fn group_window(
         &self,
         rows: Rows,
@@ -82,7 +81,7 @@ impl Binder<'_> {
             .collect::<Result<_, _>>()?;
         let mut args = args.into_iter();
         let Some(time) = args.next() else { return Ok(rows) };
-        // The rows and their time are no parameters here.
+        // The table and the time are no parameters here.
         let parameters = parameters_of(&name).unwrap_or_default().iter().skip(2).copied();
         let lengths = parameters.zip(args).collect();
         let call = Call { function: name, names: GROUP_WINDOW_COLUMNS, time, lengths, partition };
@@ -104,7 +103,7 @@ pub(super) fn name_columns(expr: &mut Expr, window: &GroupWindow) {
     });
 }
 
-/// The column of windows that an auxiliary function of this window names.
+/// The index of the window column that an auxiliary function of this window names.
 fn auxiliary(expr: &Expr, window: &GroupWindow) -> Option<usize> {
     let Expr::Function(function) = expr else { return None };
     let (name, args) = call(function)?;
@@ -112,7 +111,7 @@ fn auxiliary(expr: &Expr, window: &GroupWindow) -> Option<usize> {
     AUXILIARY.iter().find(|(auxiliary, _)| *auxiliary == suffix).map(|(_, column)| *column)
 }
 
-/// A key that is a window: with a time, and the lengths.
+/// The window that a key is: a function with a time and lengths.
 fn group_window(key: &Expr) -> Option<GroupWindow> {
     let Expr::Function(function) = key else { return None };
     let (name, args) = call(function)?;
@@ -125,7 +124,7 @@ fn group_window(key: &Expr) -> Option<GroupWindow> {
     (is_time && args.len() == lengths + 1).then_some(GroupWindow { name, args })
 }
 
-/// The name of a function in capitals, and plain arguments.
+/// The function's name in capitals, and its arguments.
 fn call(function: &Function) -> Option<(String, Vec<Expr>)> {
     let FunctionArguments::List(list) = &function.args else { return None };
     let plain = |arg: &FunctionArg| match arg {

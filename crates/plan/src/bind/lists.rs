@@ -1,4 +1,4 @@
-//! `IN` and `NOT IN`: with NULL on either side it may not be known whether a value is in a list.
+//! Binds `IN` and `NOT IN`. With NULL on either side the result may be NULL.
 
 use datafusion_common::{JoinType, Result, ScalarValue, internal_err};
 use datafusion_expr::utils::disjunction;
@@ -9,7 +9,8 @@ use super::subquery::{IS_NULL, LISTED, ROWS, THERE, columns_of, is_positive, out
 use crate::rel::{Rel, computed};
 
 impl Binder<'_> {
-    /// The rows whose values are not in a list. With NULL in it, nothing is known not to be in it.
+    /// The rows whose values are not in a list. A NULL in the list makes every comparison unknown, so no row
+    /// passes.
     pub(super) fn without_listed(&self, plan: Rel, left: Vec<Expr>, rows: Rel) -> Result<Rel> {
         let rows = self.listed(rows)?;
         let own = columns_of(&rows);
@@ -31,7 +32,7 @@ impl Binder<'_> {
         if !may_be_null {
             return Ok(others);
         }
-        // Of a list that is the same for all rows, two rows at most are needed here.
+        // An uncorrelated list needs at most two rows here.
         let correlated = reads_outer(&rows);
         let nulls = rows.project([computed(IS_NULL, own.is_null())])?;
         let nulls = if correlated { nulls } else { nulls.distinct() }.instance()?;
@@ -39,13 +40,14 @@ impl Binder<'_> {
         self.apply(others, nulls, JoinType::LeftAnti, vec![is_null.or(left.is_null())])
     }
 
-    /// The rows of a list, in columns of their own.
+    /// Gives the columns of a list new identities.
     pub(super) fn listed(&self, rows: Rel) -> Result<Rel> {
         let columns = columns_of(&rows).into_iter().enumerate();
         rows.project(columns.map(|(place, column)| computed(&format!("{LISTED}_{place}"), column)))
     }
 
-    /// Whether a value is in a list that is the same for all rows. NULL: one of them is, so it is not known.
+    /// Whether a value is in an uncorrelated list. The result is NULL if the value or an element is NULL and
+    /// no element is equal.
     pub(super) fn in_list(&self, plan: Rel, value: Expr, list: Rel) -> Result<(Rel, Expr)> {
         let listed = columns_of(&list).swap_remove(0);
         let nullable = self.nullable(&value, &plan)? || self.nullable(&listed, &list)?;
@@ -70,7 +72,7 @@ impl Binder<'_> {
         Ok((joined, when(there, lit(true)).otherwise(unknown)?))
     }
 
-    /// [`Binder::in_list`] of a list that is another one for each row.
+    /// [`Binder::in_list`] of a correlated list.
     pub(super) fn in_list_of_row(&self, plan: Rel, value: Expr, list: Rel) -> Result<(Rel, Expr)> {
         let list = self.listed(list)?;
         let listed = columns_of(&list).swap_remove(0);

@@ -1,4 +1,4 @@
-//! A query with its order and its bounds.
+//! Binds ORDER BY, LIMIT, OFFSET and FETCH.
 
 use anabranch_model::Error;
 use arrow::datatypes::DataType;
@@ -88,7 +88,7 @@ impl Binder<'_> {
         }
     }
 
-    /// The rows of a plan in an order, or the first ones of it: these come in no order.
+    /// Sorts the rows of a plan, or returns the first rows of the order, which are unsorted.
     pub(super) fn sorted(&self, plan: Rel, keys: Vec<Sort>, first: Option<Bounds>) -> Result<Rel> {
         if keys.is_empty() {
             return Ok(plan);
@@ -102,7 +102,7 @@ impl Binder<'_> {
     }
 }
 
-/// The keys of an order. `ALL`: the columns that are selected.
+/// The keys of ORDER BY. `ALL`: the selected columns.
 fn keys_of(order: OrderBy, body: &SetExpr) -> Result<Vec<OrderByExpr>> {
     if order.interpolate.is_some() {
         return not_impl_err!("ORDER BY INTERPOLATE");
@@ -121,7 +121,7 @@ fn keys_of(order: OrderBy, body: &SetExpr) -> Result<Vec<OrderByExpr>> {
     }
 }
 
-/// The place of a column that a key gives as a number.
+/// The index of the column that a key names by number.
 pub(super) fn position(key: &ast::Expr, columns: usize) -> Result<Option<usize>> {
     let ast::Expr::Value(value) = key else { return Ok(None) };
     let ast::Value::Number(number, _) = &value.value else { return Ok(None) };
@@ -135,7 +135,7 @@ pub(super) fn position(key: &ast::Expr, columns: usize) -> Result<Option<usize>>
     }
 }
 
-/// A key of an order. NULL is the least value, as in Flink.
+/// A key of ORDER BY. NULL is the least value, as in Flink.
 pub(super) fn sort(expr: Expr, key: &OrderByExpr) -> Result<Sort> {
     if let Some(fill) = &key.with_fill {
         return not_impl_err!("ORDER BY {fill}");
@@ -145,7 +145,7 @@ pub(super) fn sort(expr: Expr, key: &OrderByExpr) -> Result<Sort> {
     Ok(Sort::new(expr, asc, nulls_first.unwrap_or(asc)))
 }
 
-/// Bounds that are constants.
+/// The bounds, if they are constants.
 fn first_of(skip: Option<&Expr>, fetch: Option<&Expr>) -> Option<Bounds> {
     let number = |expr: &Expr| {
         let value = match expr.get_type(&datafusion_common::DFSchema::empty()).ok()? {

@@ -1,4 +1,4 @@
-//! What SELECT gives: its columns, and those that `*` stands for.
+//! Binds the items of SELECT.
 
 use anabranch_model::Error;
 use datafusion_common::{Result, Span};
@@ -16,14 +16,14 @@ use crate::origin::span_of;
 use crate::place::{at, through};
 use crate::window_assign::GROUP_WINDOW_COLUMNS;
 
-/// What a SELECT gives: a name and an expression.
+/// The name and the expression of each result.
 pub(super) type Results = Vec<(String, Expr)>;
 
-/// Where it is written, unless it is a name.
+/// The place of each result. `None`: a name, which has its own place.
 pub(super) type ResultSpans = Vec<Option<Span>>;
 
 impl Binder<'_> {
-    /// What is selected, with different names.
+    /// The results of SELECT, with unique names.
     pub(super) fn results(
         &self,
         projection: Vec<SelectItem>,
@@ -82,7 +82,7 @@ impl Binder<'_> {
         Ok((results, spans))
     }
 
-    /// All fields of a row.
+    /// Expands `row.*`.
     fn fields(&self, parts: &[Ident], names: &Names<'_>, env: &Env<'_>) -> Result<Results> {
         let Some(fields) = names.scope.fields(parts)? else {
             return Err(through(names.scope.no_table(parts)));
@@ -95,7 +95,7 @@ impl Binder<'_> {
         fields.into_iter().map(field).collect()
     }
 
-    /// `*` with what follows it.
+    /// Applies EXCEPT, EXCLUDE and REPLACE to the columns of `*`.
     fn all(
         &self,
         all: Results,
@@ -145,7 +145,7 @@ fn last_part(name: &ast::ObjectName) -> Option<Ident> {
     name.0.last().and_then(|part| part.as_ident().cloned())
 }
 
-/// The name of a column without an alias: that of the column or the field, or what is written.
+/// The name of a result without an alias: the name of the column or field, or the text of the expression.
 fn name_of(expr: &ast::Expr) -> String {
     match expr {
         ast::Expr::Nested(inner) if is_name(inner) => name_of(inner),

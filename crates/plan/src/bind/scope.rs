@@ -1,4 +1,4 @@
-//! Names: which column a name means, in a query and in the queries around it.
+//! Resolves names in a query and in its outer queries.
 
 use std::collections::{HashMap, HashSet};
 use std::rc::Rc;
@@ -13,11 +13,11 @@ use datafusion_sql::sqlparser::tokenizer::Location;
 use crate::place::{at, column_not_found, through};
 use crate::rel::{Col, Rel};
 
-/// What a query calls a table: an alias, or its own name with the database before it.
+/// The name of a table in a query: an alias, or its own name and its database.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct TableName {
     pub(crate) own: String,
-    /// The catalog and the database. Empty if there is an alias.
+    /// The catalog and the database. Empty for an alias.
     pub(crate) before: Vec<String>,
 }
 
@@ -26,7 +26,7 @@ impl TableName {
         Rc::new(TableName { own: own.to_owned(), before: Vec::new() })
     }
 
-    /// Whether a name of several parts is this one.
+    /// Whether a qualified name means this table.
     fn is(&self, parts: &[Ident]) -> bool {
         let Some((own, before)) = parts.split_last() else { return false };
         let missing = self.before.len().checked_sub(before.len());
@@ -38,25 +38,24 @@ impl TableName {
 /// A column that a query can name.
 #[derive(Clone, Debug)]
 pub(crate) struct Item {
-    /// The table that it is of. `None`: of none, or of several.
+    /// `None`: the column has no table, or several.
     pub(crate) table: Option<Rc<TableName>>,
     pub(crate) name: String,
     pub(crate) column: Column,
     pub(crate) field: FieldRef,
-    /// What it stands for, if it is not the column itself.
+    /// The expression that the name stands for, if it is not the column itself.
     pub(crate) value: Option<Expr>,
-    /// Only a name with its table means it, and `*` leaves it out.
+    /// Only a qualified name can mean it, and `*` omits it.
     pub(crate) hidden: bool,
 }
 
 impl Item {
-    /// The expression for it.
     pub(crate) fn expr(&self) -> Expr {
         self.value.clone().unwrap_or_else(|| Expr::Column(self.column.clone()))
     }
 }
 
-/// The columns that a part of a query can name, and those of the queries around it.
+/// The columns that a part of a query can name, and the scope of the outer query.
 #[derive(Debug, Default)]
 pub(crate) struct Scope<'o> {
     pub(crate) items: Vec<Item>,
@@ -64,12 +63,12 @@ pub(crate) struct Scope<'o> {
     outer: Option<&'o Scope<'o>>,
 }
 
-/// What a name means.
+/// The meaning of a name.
 pub(crate) struct Found {
     pub(crate) item: Item,
-    /// How many parts of the name are those of the column. Fields of a row follow.
+    /// The number of parts of the name that name the column. The remaining parts name fields of a row.
     pub(crate) parts: usize,
-    /// It is a column of a query around this one.
+    /// The column belongs to an outer query.
     pub(crate) outer: bool,
 }
 
@@ -82,7 +81,7 @@ impl<'o> Scope<'o> {
         Scope { items, by_name, outer }
     }
 
-    /// The columns of a plan, as those of a table.
+    /// The columns of a plan as items of a table.
     pub(crate) fn items_of(plan: &Rel, table: Option<&Rc<TableName>>) -> Vec<Item> {
         let item = |col: &Col| Item {
             table: table.cloned(),
@@ -95,13 +94,13 @@ impl<'o> Scope<'o> {
         plan.columns().iter().map(item).collect()
     }
 
-    /// The type of a column of this query, or of one around it.
+    /// The type of a column of this query or of an outer query.
     pub(crate) fn field_of(&self, column: &Column) -> Option<FieldRef> {
         let own = self.items.iter().find(|item| item.column == *column).map(|item| FieldRef::clone(&item.field));
         own.or_else(|| self.outer?.field_of(column))
     }
 
-    /// The names of tables, in their order.
+    /// The tables, in their order.
     pub(crate) fn tables(&self) -> Vec<Rc<TableName>> {
         let mut tables: Vec<Rc<TableName>> = Vec::new();
         for table in self.items.iter().filter_map(|item| item.table.as_ref()) {
@@ -112,12 +111,12 @@ impl<'o> Scope<'o> {
         tables
     }
 
-    /// What a name means in this query.
+    /// Resolves a name in this query.
     ///
     /// # Errors
-    /// The name may mean several columns.
+    /// The name is ambiguous.
     pub(crate) fn own(&self, name: &[Ident]) -> Result<Option<Found>> {
-        // A table goes before a column, and a database before a table.
+        // A table has priority over a column, and a database over a table.
         for parts in (1..name.len().min(4)).rev() {
             let is_meant = |item: &&Item| item.table.as_ref().is_some_and(|table| table.is(&name[..parts]));
             if let Some(item) = self.only(&name[parts], name, is_meant)? {
@@ -126,16 +125,16 @@ impl<'o> Scope<'o> {
         }
         let Some(first) = name.first() else { return Ok(None) };
         let found = self.only(first, name, |item| !item.hidden)?;
-        // Other types have no fields.
+        // Only rows have fields.
         let found = found.filter(|item| name.len() == 1 || matches!(item.field.data_type(), DataType::Struct(_)));
         Ok(found.map(|item| Found { item: item.clone(), parts: 1, outer: false }))
     }
 
-    /// The one column of a name that is meant.
+    /// Finds the only item that the name can mean.
     fn only(&self, column: &Ident, name: &[Ident], is_meant: impl Fn(&&Item) -> bool) -> Result<Option<&Item>> {
         let places = self.by_name.get(&column.value).map_or(&[][..], Vec::as_slice);
         let meant: Vec<&Item> = places.iter().map(|place| &self.items[*place]).filter(is_meant).collect();
-        // A column that tables share goes before those of one table.
+        // A merged column of USING has priority over the columns of its tables.
         let shared: Vec<&Item> = meant.iter().copied().filter(|item| item.table.is_none()).collect();
         match (meant.as_slice(), shared.as_slice()) {
             ([], _) => Ok(None),
@@ -144,10 +143,10 @@ impl<'o> Scope<'o> {
         }
     }
 
-    /// What a name means in this query, or in the ones around it.
+    /// Resolves a name in this query, or in the outer queries.
     ///
     /// # Errors
-    /// The name may mean several columns.
+    /// The name is ambiguous.
     pub(crate) fn find(&self, name: &[Ident]) -> Result<Option<Found>> {
         if let Some(found) = self.own(name)? {
             return Ok(Some(found));
@@ -156,15 +155,15 @@ impl<'o> Scope<'o> {
         Ok(found.map(|found| Found { outer: true, ..found }))
     }
 
-    /// The columns of a table, also those that `*` leaves out.
+    /// The columns of a table, including those that `*` omits.
     pub(crate) fn of_table(&self, name: &[Ident]) -> Vec<&Item> {
         self.items.iter().filter(|item| item.table.as_ref().is_some_and(|table| table.is(name))).collect()
     }
 
-    /// The names of the fields of a row. `None`: the name means no row.
+    /// The names of a row's fields. `None`: the name means no row.
     ///
     /// # Errors
-    /// The name may mean several columns.
+    /// The name is ambiguous.
     pub(crate) fn fields(&self, name: &[Ident]) -> Result<Option<Vec<String>>> {
         let Some(Found { item, parts, .. }) = self.find(name)? else { return Ok(None) };
         let mut data_type = item.field.data_type();
@@ -177,7 +176,7 @@ impl<'o> Scope<'o> {
         Ok(Some(fields.iter().map(|field| field.name().clone()).collect()))
     }
 
-    /// The error of `name.*` where the name is neither that of a table nor that of a row.
+    /// The error for `name.*` if the name is neither a table nor a row.
     pub(crate) fn no_table(&self, name: &[Ident]) -> Error {
         let written: Vec<&str> = name.iter().map(|part| part.value.as_str()).collect();
         let error = Error::user(format!("'{}' is no table of this FROM, and no row", written.join(".")));
@@ -185,7 +184,7 @@ impl<'o> Scope<'o> {
         error.at(at(start_of(name))).remedy(format!("the tables are: {}", tables.join(", ")))
     }
 
-    /// The error of a name that means nothing.
+    /// The error for an unknown name.
     pub(crate) fn unknown(&self, name: &[Ident]) -> Error {
         let mut known: Vec<&Item> = Vec::new();
         let mut next = Some(self);
@@ -194,7 +193,7 @@ impl<'o> Scope<'o> {
             next = scope.outer;
         }
         let written: Vec<&str> = name.iter().map(|part| part.value.as_str()).collect();
-        // Of a table that is known, its columns are said.
+        // For a known table, the remedy lists its columns.
         let table = |item: &Item| match (&item.table, name) {
             (Some(table), [first, _, ..]) => table.is(std::slice::from_ref(first)),
             _ => false,

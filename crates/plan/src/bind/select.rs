@@ -1,4 +1,4 @@
-//! SELECT: what is selected, of which rows.
+//! Binds SELECT.
 
 use std::collections::HashSet;
 
@@ -22,7 +22,7 @@ use crate::origin::{or_at, span_of, with_spans};
 use crate::place::{at, through};
 use crate::rel::{self, Bounds, Output, Rel, computed, kept, named};
 
-/// The parts of a condition that AND joins.
+/// The operands of AND.
 pub(super) fn conjuncts(condition: ast::Expr) -> Vec<ast::Expr> {
     let (mut open, mut found) = (vec![condition], Vec::new());
     while let Some(next) = open.pop() {
@@ -36,7 +36,7 @@ pub(super) fn conjuncts(condition: ast::Expr) -> Vec<ast::Expr> {
     found
 }
 
-/// `NOT EXISTS` and `NOT IN` for a `NOT` before them.
+/// Turns `NOT (EXISTS ...)` and `NOT (x IN ...)` into `NOT EXISTS` and `NOT IN`.
 fn negated(expr: ast::Expr) -> ast::Expr {
     match expr {
         ast::Expr::Nested(inner) if matches!(*inner, ast::Expr::Exists { .. } | ast::Expr::InSubquery { .. }) => {
@@ -52,14 +52,14 @@ fn negated(expr: ast::Expr) -> ast::Expr {
 
 /// A condition that has been bound.
 pub(super) enum Condition {
-    /// An expression, with the subqueries that it takes values of, and where it is written.
+    /// An expression, the subqueries whose values it reads, and its place.
     Expr { expr: Expr, values: Vec<Pending>, span: Option<Span> },
-    /// A subquery for which rows are chosen, with those that it is compared with.
+    /// A subquery that filters the rows, and the subqueries whose values its operands read.
     Choose { subquery: Box<Pending>, values: Vec<Pending> },
 }
 
 impl Condition {
-    /// The expressions over the rows that it is a condition of.
+    /// The expressions that the condition evaluates on the rows.
     fn exprs(&mut self) -> Vec<&mut Expr> {
         let (mut exprs, values) = match self {
             Condition::Expr { expr, values, .. } => (vec![expr], values),
@@ -69,7 +69,7 @@ impl Condition {
         exprs
     }
 
-    /// The subqueries that it takes values of.
+    /// The subqueries whose values the condition reads.
     fn values(&mut self) -> &mut Vec<Pending> {
         match self {
             Condition::Expr { values, .. } | Condition::Choose { values, .. } => values,
@@ -85,7 +85,7 @@ impl Condition {
     }
 }
 
-/// What a SELECT gives, and what says which rows and in which order.
+/// The results of SELECT, with HAVING, QUALIFY and ORDER BY.
 #[derive(Default)]
 struct Selected {
     results: Results,
@@ -93,12 +93,12 @@ struct Selected {
     having: Vec<Condition>,
     qualify: Vec<Condition>,
     sorts: Vec<SortExpr>,
-    /// The subqueries of which the results have values.
+    /// The subqueries whose values the results read.
     pending: Vec<Pending>,
 }
 
 impl Selected {
-    /// The expressions that are computed of groups.
+    /// The expressions that are evaluated on groups.
     fn exprs(&mut self) -> Vec<&mut Expr> {
         let of_results = self.results.iter_mut().map(|(_, expr)| expr);
         let of_sorts = self.sorts.iter_mut().map(|sort| &mut sort.expr);
@@ -106,7 +106,7 @@ impl Selected {
         of_results.chain(of_sorts).chain(conditions.flat_map(Condition::exprs)).collect()
     }
 
-    /// The calls of aggregates or of functions over rows in them, once each.
+    /// The calls of aggregates or of window functions, without duplicates.
     fn calls(&mut self, find: fn(Vec<&Expr>) -> Vec<Expr>) -> Vec<Expr> {
         let mut pending = std::mem::take(&mut self.pending);
         let exprs = self.exprs().into_iter().chain(pending.iter_mut().flat_map(Pending::operands));
@@ -116,10 +116,10 @@ impl Selected {
         found.into_iter().filter(|call| seen.insert(call.clone())).collect()
     }
 
-    /// Takes out the subqueries whose values expressions read.
+    /// Removes the subqueries whose values these expressions read, and returns them.
     fn read_by<'e>(&mut self, exprs: impl Iterator<Item = &'e Expr>) -> Vec<Pending> {
         let mut read: HashSet<Column> = exprs.flat_map(Expr::column_refs).cloned().collect();
-        // One that another one is compared with is before that one.
+        // A subquery in the operand of another one precedes it.
         for of in self.pending.iter_mut().rev() {
             if read.contains(&of.column) {
                 let operands: Vec<Column> = of.operands().iter().flat_map(|expr| expr.column_refs()).cloned().collect();
@@ -136,7 +136,7 @@ impl Selected {
 }
 
 impl Binder<'_> {
-    /// `order`: the keys, and how many rows are wanted of them.
+    /// `order`: the keys, and the bounds on the number of rows.
     pub(super) fn select(
         &self,
         select: Select,
@@ -191,7 +191,7 @@ impl Binder<'_> {
         self.projected(plan, (results, &spans), is_distinct, sorts, first)
     }
 
-    /// The groups of rows for which HAVING holds. What is selected is over them afterwards.
+    /// Aggregates, and applies HAVING. The selected expressions then read the aggregate's columns.
     fn grouped(
         &self,
         mut plan: Rel,
@@ -228,7 +228,7 @@ impl Binder<'_> {
         self.filtered(plan, having)
     }
 
-    /// Rows with the values of subqueries and of functions over rows, of which QUALIFY may be a condition.
+    /// Adds the values of subqueries and window functions, and applies QUALIFY.
     fn over_rows(&self, mut plan: Rel, selected: &mut Selected) -> Result<Rel> {
         let pending = std::mem::take(&mut selected.pending);
         plan = self.join_values(plan, pending, &mut selected.exprs())?;
@@ -249,7 +249,7 @@ impl Binder<'_> {
         self.filtered(plan, std::mem::take(&mut selected.qualify))
     }
 
-    /// The results, in the order that is asked for.
+    /// Projects, removes duplicates and sorts.
     fn projected(
         &self,
         plan: Rel,
@@ -290,7 +290,7 @@ impl Binder<'_> {
         if has_hidden { plan.project(shown) } else { Ok(plan) }
     }
 
-    /// Conditions over the columns of a scope.
+    /// Binds the operands of AND in a condition.
     pub(super) fn bound(
         &self,
         condition: Option<ast::Expr>,
@@ -309,7 +309,7 @@ impl Binder<'_> {
             ast::Expr::Exists { .. } | ast::Expr::InSubquery { .. } | ast::Expr::AnyOp { .. } | ast::Expr::AllOp { .. }
         );
         let expr = self.expr(part, names, env, &mut values)?;
-        // As a whole it is the value of the last subquery.
+        // The whole condition is the value of the last subquery.
         let is_last = |last: &Pending| is_choice && expr.try_as_col() == Some(&last.column);
         match values.pop_if(|last| is_last(last) && !matches!(last.form, Form::Value)) {
             Some(subquery) => Ok(Condition::Choose { subquery: Box::new(subquery), values }),
@@ -317,7 +317,7 @@ impl Binder<'_> {
         }
     }
 
-    /// The rows for which conditions hold.
+    /// Filters the rows by conditions.
     pub(super) fn filtered(&self, mut plan: Rel, conditions: Vec<Condition>) -> Result<Rel> {
         let (mut plain, mut rest) = (Vec::new(), Vec::new());
         for condition in conditions {
@@ -344,7 +344,8 @@ impl Binder<'_> {
                 }
             }
         }
-        // What holds for the rows that are chosen holds for the keys by which they are.
+        // A plain condition also holds for the keys of the semi joins, so it is repeated above them, where it
+        // can move to the other sides.
         match plain.filter(|condition| chooses && !condition.is_volatile()) {
             Some(condition) => passing(condition, plan),
             None => Ok(plan),

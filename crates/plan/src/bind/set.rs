@@ -11,11 +11,11 @@ use crate::copies::Copies;
 use crate::place::{at, through};
 use crate::rel::{Output, Rel, computed, kept, name_of};
 
-/// Columns that say how often a row is on the left and on the right.
+/// Columns with the number of occurrences of a row on the left and on the right.
 const SIDES: [&str; 2] = ["$left", "$right"];
 
 impl Binder<'_> {
-    /// The rows of a query without its order.
+    /// Binds a query without ORDER BY and LIMIT.
     pub(super) fn body(&self, body: SetExpr, env: &Env<'_>) -> Result<Rel> {
         match body {
             SetExpr::Select(select) => self.select(*select, None, env),
@@ -26,7 +26,7 @@ impl Binder<'_> {
         }
     }
 
-    /// Many queries joined by UNION ALL are a tree that is as deep as they are many.
+    /// A chain of UNION ALL is a tree as deep as the chain is long, so a loop descends it.
     fn operation(&self, body: SetExpr, env: &Env<'_>) -> Result<Rel> {
         let mut next = body;
         let mut rest = Vec::new();
@@ -56,7 +56,7 @@ impl Binder<'_> {
         Ok(plan)
     }
 
-    /// Rows of the left side as often as they count, in its columns.
+    /// INTERSECT ALL and EXCEPT ALL: counts each row on both sides, and repeats it by the resulting count.
     fn counted(&self, left: Rel, right: Rel, excepted: bool) -> Result<Rel> {
         let names = left.ids();
         let side = |plan: Rel, counts: [i64; 2]| {
@@ -114,7 +114,7 @@ fn united(left: Rel, right: Rel) -> Result<Rel> {
     Rel::union(vec![left.into(), right.into()])
 }
 
-/// Columns of one name are one column. It is NULL where a side does not have it.
+/// Columns of the same name become one column. It is NULL for a side without it.
 fn united_by_name(left: Rel, right: Rel) -> Result<Rel> {
     let mut names: Vec<String> = Vec::new();
     for field in left.columns().fields().iter().chain(right.columns().fields()) {

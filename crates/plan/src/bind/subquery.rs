@@ -1,4 +1,5 @@
-//! Subqueries: as conditions they choose rows, anywhere else they are values. Both become joins by [`apply`].
+//! Binds subqueries. As conditions they filter rows, elsewhere they are values. [`apply`] turns both into
+//! joins.
 
 use std::sync::Arc;
 
@@ -19,15 +20,15 @@ use crate::rel::{Distinct, Rel, computed, fresh};
 use crate::table::is_bounded;
 use crate::walk::Walk;
 
-/// Names of what is known of the rows of a subquery.
+/// Names of columns that describe the rows of a subquery.
 pub(super) const THERE: &str = "$there";
 pub(super) const ROWS: [&str; 2] = ["$rows", "$values"];
 pub(super) const LISTED: &str = "$listed";
 pub(super) const IS_NULL: &str = "$is_null";
 
-/// What a subquery is used for. `L`: what it is compared with.
+/// How a subquery is used. `L`: the operand that it is compared with.
 pub(super) enum Form<L> {
-    /// The value of its one row.
+    /// The value of its only row.
     Value,
     Exists {
         negated: bool,
@@ -44,19 +45,19 @@ pub(super) enum Form<L> {
     },
 }
 
-/// A subquery that has been bound, and is not joined yet.
+/// A bound subquery that is not joined yet.
 pub(crate) struct Pending {
-    /// The column that stands for its value in expressions.
+    /// The column that represents its value in expressions.
     pub(super) column: Column,
     pub(super) field: FieldRef,
     pub(super) form: Form<Vec<Expr>>,
-    /// Its rows; columns of the query around it are outer references.
+    /// Its rows. Columns of outer queries are outer references.
     pub(super) rows: Rel,
     start: Location,
 }
 
 impl Pending {
-    /// What it is compared with.
+    /// The operands that it is compared with.
     pub(super) fn operands(&mut self) -> Vec<&mut Expr> {
         match &mut self.form {
             Form::In { left, .. } | Form::Compared { left, .. } => left.iter_mut().collect(),
@@ -64,12 +65,12 @@ impl Pending {
         }
     }
 
-    /// The column that stands for its value.
+    /// The column that represents its value, and the column's type.
     pub(super) fn value(&self) -> (Column, FieldRef) {
         (self.column.clone(), Arc::clone(&self.field))
     }
 
-    /// The columns of the queries around that it reads.
+    /// The outer columns that it reads.
     pub(super) fn outer(&self) -> Vec<Expr> {
         self.rows.outer_references()
     }
@@ -91,7 +92,7 @@ impl Pending {
 }
 
 impl Form<ast::Expr> {
-    /// Takes the form and the query out of an expression, if it is a subquery.
+    /// Replaces a subquery expression by NULL, and returns its form and its query.
     pub(super) fn of(expr: &mut ast::Expr) -> Option<(Self, Box<Query>)> {
         let is_one = match expr {
             ast::Expr::Subquery(_) | ast::Expr::Exists { .. } | ast::Expr::InSubquery { .. } => true,
@@ -135,7 +136,7 @@ impl<L> Form<L> {
 }
 
 impl Form<Vec<Expr>> {
-    /// The same one with `= ANY` as `IN`, and `<> ALL` as `NOT IN`.
+    /// Turns `= ANY` into `IN`, and `<> ALL` into `NOT IN`.
     fn plain(self) -> Self {
         match self {
             Form::Compared { left, op: BinaryOperator::Eq, all: false } => Form::In { left, negated: false },
@@ -145,10 +146,10 @@ impl Form<Vec<Expr>> {
     }
 }
 
-/// What is compared of a row of a subquery, for which rows that is true, and for which it is not known.
+/// A three-valued condition on the rows of a subquery: `is` for TRUE, `unknown` for NULL.
 struct Asked {
     is: Expr,
-    /// `None`: it is always known.
+    /// `None`: the condition is never NULL.
     unknown: Option<Expr>,
 }
 
@@ -171,18 +172,16 @@ fn binary(left: Expr, op: Operator, right: Expr) -> Expr {
     Expr::BinaryExpr(BinaryExpr::new(Box::new(left), op, Box::new(right)))
 }
 
-/// The columns of a plan.
 pub(super) fn columns_of(plan: &Rel) -> Vec<Expr> {
     plan.ids().into_iter().map(Expr::Column).collect()
 }
 
-/// Whether a plan reads columns of a query around it.
+/// Whether a plan is correlated.
 pub(super) fn reads_outer(plan: &Rel) -> bool {
     !plan.outer_references().is_empty()
 }
 
 impl Binder<'_> {
-    /// Binds a subquery within a scope.
     pub(super) fn subquery(
         &self,
         form: Form<Vec<Expr>>,
@@ -217,7 +216,7 @@ impl Binder<'_> {
         Ok(Pending { column: fresh("value"), field, form, rows, start })
     }
 
-    /// Joins each row of a plan with the values of subqueries, and puts these into the expressions.
+    /// Joins each row of a plan with the values of subqueries, and inserts these into the expressions.
     pub(super) fn join_values(&self, mut plan: Rel, pending: Vec<Pending>, exprs: &mut [&mut Expr]) -> Result<Rel> {
         let mut known: Vec<(Column, Expr)> = Vec::new();
         for Pending { column, form, rows, start, .. } in pending {
@@ -251,7 +250,7 @@ impl Binder<'_> {
                 let [own] = <[Expr; 1]>::try_from(columns_of(&rows))
                     .map_err(|_| through(Error::internal("a comparison has one column")))?;
                 let Some(left) = left.into_iter().next() else { return internal_err!("a comparison has a left side") };
-                // Some row is like that if the least or the greatest is.
+                // The comparison holds for some row if it holds for the least or the greatest value.
                 let extreme = match (op, all) {
                     (Operator::Lt | Operator::LtEq, false) => Some("max"),
                     (Operator::Gt | Operator::GtEq, false) => Some("min"),
@@ -304,7 +303,7 @@ impl Binder<'_> {
                     return internal_err!("a comparison has a left side");
                 };
                 let is = binary(left, op, own);
-                // All are like that unless one is not.
+                // The comparison holds for all rows unless its negation holds for one.
                 let is = if all { Expr::Not(Box::new(is)) } else { is };
                 let asked = Asked { unknown: Some(is.clone().is_null()), is };
                 let (plan, there) = self.three_valued(plan, rows, asked)?;
@@ -324,7 +323,7 @@ impl Binder<'_> {
         Ok(Asked { is, unknown: conjunction(may_be).filter(|_| !is_known) })
     }
 
-    /// TRUE if something holds for a row of the subquery, NULL if it may hold for one, else FALSE.
+    /// TRUE if the condition is TRUE for a row of the subquery, else NULL if it is NULL for one, else FALSE.
     fn three_valued(&self, plan: Rel, rows: Rel, asked: Asked) -> Result<(Rel, Expr)> {
         let is = outer_of(asked.is, &plan)?;
         let some = rows.clone().filter(is)?;
@@ -349,7 +348,7 @@ impl Binder<'_> {
         Ok((plan, there.is_true()))
     }
 
-    /// Aggregates of all rows, of names, functions and arguments, and the columns that they become.
+    /// Aggregates of all rows, and their columns.
     pub(super) fn aggregated<const N: usize>(
         &self,
         rows: Rel,
@@ -364,7 +363,7 @@ impl Binder<'_> {
         Ok((rows.aggregate([], calls)?, columns))
     }
 
-    /// The one row of a subquery that may give several: the job fails if it does.
+    /// The only row of a subquery that may return several. The job fails if it does.
     fn single(&self, rows: Rel) -> Result<Rel> {
         let value = columns_of(&rows).swap_remove(0);
         let name = rows.columns().field(0).name().clone();
@@ -377,22 +376,21 @@ impl Binder<'_> {
         row.project([computed(&name, single.call(vec![first, number]))])
     }
 
-    /// Joins each row with the first column of a plan that gives one row at most.
+    /// Joins each row with the first column of a plan that has at most one row.
     pub(super) fn join_row(&self, plan: Rel, row: Rel) -> Result<(Rel, Expr)> {
         let column = row.columns().id(0);
-        // Without a row the value is NULL. An updating aggregate of no rows has none.
+        // A missing row makes the value NULL. An updating aggregate over an empty input has no row.
         let is_there = !reads_outer(&row) && is_bounded(&row) && !self.streaming() && gives_a_row(&row);
         let kind = if is_there { JoinType::Inner } else { JoinType::Left };
         Ok((self.apply(plan, row, kind, Vec::new())?, Expr::Column(column)))
     }
 
-    /// See [`apply`].
     pub(super) fn apply(&self, left: Rel, right: Rel, kind: JoinType, on: Vec<Expr>) -> Result<Rel> {
         apply(left, right, kind, on, self.functions())
     }
 }
 
-/// The expression within a subquery: columns of `around` are those of the query around it.
+/// Turns columns of `around` in an expression of a subquery into outer references.
 pub(super) fn outer_of(expr: Expr, around: &Rel) -> Result<Expr> {
     let changed = expr.walk_up(&mut |expr| {
         Ok(match expr {
@@ -409,18 +407,17 @@ pub(super) fn outer_of(expr: Expr, around: &Rel) -> Result<Expr> {
     changed.map(|expr| expr.data)
 }
 
-/// What is read of the one row of a plan. While that stays the same nothing changes, however often the row
-/// does.
+/// The values that are read of a single row. DISTINCT suppresses updates of the row that do not change them.
 pub(super) fn what_is_known(row: Rel, columns: Vec<(&str, Expr)>) -> Result<Rel> {
     Ok(row.project(columns.into_iter().map(|(name, expr)| computed(name, expr)))?.distinct())
 }
 
-/// Whether a number of rows, of which there is none without rows, is above 0.
+/// Whether a count is above 0. The count is NULL over an empty input.
 pub(super) fn is_positive(rows: Expr) -> Expr {
     rows.clone().is_not_null().and(rows.gt(lit(0_i64)))
 }
 
-/// Whether a plan with one row at most has it always, where tables end.
+/// Whether a plan with at most one row always has it, over bounded tables.
 fn gives_a_row(plan: &Rel) -> bool {
     match plan {
         Rel::Aggregate(aggregate) => aggregate.group_expr.is_empty(),

@@ -1,4 +1,5 @@
-//! `VALUES`: the values of a column get one type, as in Flink. The library would make text of a number.
+//! Binds `VALUES`. The values of a column get one type, as in Flink. DataFusion would convert numbers to
+//! text.
 
 use anabranch_dataflow::{DECIMAL_DIGITS_MAX, as_decimal, fraction_digits, sql_name};
 use anabranch_model::Error;
@@ -15,7 +16,7 @@ use crate::rel::Rel;
 impl Binder<'_> {
     pub(super) fn values(&self, values: Values, env: &Env<'_>) -> Result<Rel> {
         let width = values.rows.first().map_or(0, |row| row.content.len());
-        // Columns of a query around are known, where there is one.
+        // VALUES of a subquery can read outer columns.
         let scope = env.scope(Vec::new());
         let names = Names::of(&scope);
         let mut places: Vec<Vec<Location>> = Vec::with_capacity(values.rows.len());
@@ -41,10 +42,10 @@ impl Binder<'_> {
     }
 }
 
-/// Gives the values of a column one type.
+/// Converts the values of a column to one type.
 fn unify(column: usize, rows: &mut [Vec<Expr>], places: &[Vec<Location>]) -> Result<()> {
     let none = DFSchema::empty();
-    // A value without a type is an error that is told of the plan.
+    // A later step reports a value without a type.
     let types = rows.iter().map(|row| row[column].get_type(&none)).collect::<Result<Vec<_>>>();
     let Ok(types) = types else { return Ok(()) };
     let exact = types.iter().any(DataType::is_decimal);
@@ -68,7 +69,7 @@ fn unify(column: usize, rows: &mut [Vec<Expr>], places: &[Vec<Location>]) -> Res
     Ok(())
 }
 
-/// A whole number that a query names has the digits of an INT, beside DECIMAL.
+/// Beside DECIMAL, a small whole number has the digits of an INT.
 fn digits_of(expr: &Expr, data_type: &DataType) -> DataType {
     match expr {
         Expr::Literal(ScalarValue::Int64(Some(number)), _) if i32::try_from(*number).is_ok() => DataType::Int32,
@@ -76,7 +77,7 @@ fn digits_of(expr: &Expr, data_type: &DataType) -> DataType {
     }
 }
 
-/// The type that holds the values of both.
+/// The type that holds the values of both types.
 fn common_type(a: &DataType, b: &DataType) -> Option<DataType> {
     match (a, b) {
         _ if a == b => Some(a.clone()),
@@ -106,7 +107,7 @@ fn width(data_type: &DataType) -> usize {
     data_type.primitive_width().unwrap_or_default()
 }
 
-/// Whether it is a type that [`common_type`] makes of others.
+/// Whether [`common_type`] can produce this type.
 fn is_made(data_type: &DataType) -> bool {
     use DataType::{Decimal128, Float64, Int16, Int32, Int64, Timestamp, Utf8View};
     matches!(data_type, Int16 | Int32 | Int64 | Float64 | Decimal128(..) | Utf8View | Timestamp(..))

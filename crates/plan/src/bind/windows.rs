@@ -1,11 +1,11 @@
-//! Windows with names: `OVER w` and `OVER (w ORDER BY ts)` with `WINDOW w AS (PARTITION BY k)`.
+//! Named windows: `OVER w` and `OVER (w ORDER BY ts)` with `WINDOW w AS (PARTITION BY k)`.
 
 use anabranch_model::{Error, Result};
 use datafusion_sql::sqlparser::ast::{Ident, NamedWindowDefinition, NamedWindowExpr, WindowSpec, WindowType};
 
 use crate::place::at;
 
-/// A window with what the names in it stand for.
+/// The window with all references to named windows resolved.
 pub(super) fn whole_window(window: &WindowType, named: &[NamedWindowDefinition]) -> Result<WindowSpec> {
     match window {
         WindowType::NamedWindow(name) => of_name(name, named, 0),
@@ -13,7 +13,7 @@ pub(super) fn whole_window(window: &WindowType, named: &[NamedWindowDefinition])
     }
 }
 
-/// Refuses two windows of one name, and windows that nothing declares.
+/// Refuses two windows of one name, and references to unknown windows.
 pub(super) fn check_windows(named: &[NamedWindowDefinition]) -> Result<()> {
     for (place, NamedWindowDefinition(name, _)) in named.iter().enumerate() {
         if named[..place].iter().any(|former| former.0.value == name.value) {
@@ -25,7 +25,7 @@ pub(super) fn check_windows(named: &[NamedWindowDefinition]) -> Result<()> {
     Ok(())
 }
 
-/// What a name stands for; `depth` names were followed so far.
+/// The window of this name. `depth`: the number of names followed so far.
 fn of_name(name: &Ident, named: &[NamedWindowDefinition], depth: usize) -> Result<WindowSpec> {
     let refused = |message: String, remedy: &str| Err(Error::user(message).at(at(name.span.start)).remedy(remedy));
     let Some(NamedWindowDefinition(_, window)) = named.iter().find(|window| window.0.value == name.value) else {

@@ -1,4 +1,4 @@
-//! Subqueries by chance. A seed decides which; `ANABRANCH_SEED=n` runs one.
+//! Random subqueries. A seed determines each; `ANABRANCH_SEED=n` runs one.
 
 use std::cell::RefCell;
 use std::sync::Arc;
@@ -28,10 +28,10 @@ const JOINS: [JoinType; 8] = [
 ];
 const ORDERS: [Operator; 4] = [Operator::Lt, Operator::GtEq, Operator::NotEq, Operator::IsNotDistinctFrom];
 
-/// Numbers by chance, and what has been made of them.
+/// Random numbers, and the subquery built from them.
 struct Chance {
     state: RefCell<u64>,
-    /// Columns of the queries around.
+    /// Columns of the outer queries.
     outer: RefCell<Vec<Expr>>,
 }
 
@@ -103,7 +103,7 @@ impl Chance {
         plan.called("r").expect("a relation")
     }
 
-    /// Some values as columns, of which the names are those of the tables' columns.
+    /// Values as columns with the names of the tables' columns.
     fn project(&self, plan: Rel) -> Rel {
         let mut names = vec!["k", "x", "y"];
         let mut exprs = Vec::new();
@@ -156,7 +156,7 @@ impl Chance {
             }
             6 | 7 => {
                 let mut keys: Vec<Expr> = (0..self.below(3)).map(|_| self.value(&input)).collect();
-                // A column is a key once.
+                // A column is a key only once.
                 let twice = keys.len() > 1 && keys[0] == keys[1];
                 keys.truncate(if twice { 1 } else { 2 });
                 let name = *self.of(&["max", "count", "sum"]);

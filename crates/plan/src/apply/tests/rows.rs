@@ -1,5 +1,5 @@
-//! The most naive execution: plans over rows of whole numbers, and dependent joins as nested loops.
-//! A truth is 0 or 1.
+//! Naive execution: plans over rows of whole numbers, and dependent joins as nested loops. TRUE is 1, FALSE
+//! is 0.
 
 use std::collections::BTreeMap;
 
@@ -12,7 +12,7 @@ pub(super) type Row = Vec<Option<i64>>;
 /// The rows of the tables, by their names.
 pub(super) type Tables = BTreeMap<String, Vec<Row>>;
 
-/// A row with its columns, and those of the queries around.
+/// A row with its columns, and the rows of the outer queries.
 #[derive(Clone, Copy)]
 struct Env<'a> {
     columns: &'a [Column],
@@ -80,7 +80,7 @@ fn operation(left: Option<i64>, op: Operator, right: Option<i64>) -> Option<i64>
     })
 }
 
-/// The rows of a plan within queries whose rows have these values.
+/// The rows of a plan within outer rows with these values.
 pub(super) fn rows(plan: &Rel, tables: &Tables, outer: &[(Column, Option<i64>)]) -> Vec<Row> {
     let of = |plan: &Rel| rows(plan, tables, outer);
     match plan {
