@@ -1,14 +1,14 @@
-//! Converts optimized logical plans to stages.
+//! Converts optimized plans to stages.
 //!
 //! A query is lowered from its leaves. The open end of a chain is a [`Stream`]: the operators so far, the
 //! *physical* columns of the rows that leave them, and the *logical* columns of the plan as expressions over
-//! these. Projections only rewrite the expressions. Nothing is computed, renamed or reordered before a
-//! consumer needs rows of an exact shape (an exchange, a sink). So filters run before casts that they do not
-//! need, and a join copies only the columns that are read above it. Every step receives the set of its
-//! columns that are needed.
+//! the physical ones. Projections only rewrite these expressions. Nothing is computed, renamed or reordered
+//! before a consumer needs rows of an exact shape (an exchange, a sink). So filters run before casts that
+//! they do not need, and a join copies only the columns that are read above it. Every step receives the set
+//! of needed columns.
 //!
-//! Windows are lazy in the same way. A window table function first only records how rows belong to windows.
-//! An aggregation that groups by the window uses the record, and only other uses of the window columns add an
+//! Windows are lazy too. A window table function first only records how rows belong to windows. An
+//! aggregation that groups by the window uses the record. Only other uses of the window columns add an
 //! operator to the chain.
 
 mod aggregate;
@@ -87,25 +87,25 @@ use crate::stamps::Reads;
 use crate::table::Table;
 use crate::varying::{is_volatile, what_varies};
 
-/// A query with the destination of its rows.
+/// A query and the destination of its rows.
 pub(crate) struct Output {
-    /// As the query is written: before all passes.
+    /// The plan before all passes.
     pub(crate) bound: Rel,
-    /// Optimized, with the sink's columns.
+    /// The optimized plan, with the sink's columns.
     pub(crate) plan: Rel,
     pub(crate) sink: SinkSpec,
-    /// What the table does with updating rows.
+    /// How the table handles updates.
     pub(crate) updates: Updates,
-    /// Whether it has the latest one of several rows with its primary key.
+    /// Whether the table keeps the latest of several rows with its primary key.
     pub(crate) deduplicates: bool,
     pub(crate) parallelism: Option<u32>,
     /// See [`side_tables`].
     pub(crate) side_tables: BTreeMap<String, Arc<Table>>,
-    /// The declared functions that the query called before it was optimized.
+    /// The declared functions that the query calls.
     pub(crate) functions: BTreeSet<CalledFunction>,
-    /// What hints say of the state of rows of some tables.
+    /// The times to live of STATE_TTL hints.
     pub(crate) times_to_live: TimesToLive,
-    /// Options at the time of the statement.
+    /// The options at the time of the statement.
     pub(crate) table: TableSettings,
     /// Where the statement names the table.
     pub(crate) place: Option<Place>,
@@ -114,23 +114,24 @@ pub(crate) struct Output {
 /// Short name of the stages after an exchange by key.
 const AGGREGATE: &str = "aggregate";
 
-/// Indexes of the columns of a plan that are needed above it.
+/// Indexes of the columns of a plan that the nodes above read.
 type Needed = BTreeSet<usize>;
 
-/// What is wanted of the rows of a plan.
+/// The requirements on the rows of a plan.
 #[derive(Clone, Default)]
 struct Want {
-    /// The columns that are needed. Others have no value.
+    /// The needed columns. Others have no value.
     columns: Needed,
-    /// So many rows of each partition of a numbering.
+    /// Only the first rows of each partition of a numbering, up to this number.
     limit: Option<u64>,
-    /// Of a numbering that selects the latest row of each key: all rows, as versions.
+    /// All versions of the rows, instead of the latest row of each key.
     versions: bool,
-    /// A table is asked by key.
+    /// The table is looked up by key.
     asked: bool,
-    /// Rows of sessions may come whose bounds are not known yet.
+    /// Sessions may be open: their bounds need not be known.
     sessions: bool,
-    /// Columns that do not matter in a row that is taken back: a table keeps the latest row of each key.
+    /// Columns whose value may differ between a row and its retraction, because the sink keeps only the
+    /// latest row per key.
     may_vary: Needed,
 }
 
@@ -139,13 +140,13 @@ impl Want {
         Want { columns, ..Want::default() }
     }
 
-    /// What is wanted of the input of a node that passes its rows on, of which these columns are needed.
+    /// The requirements on the input of a node that passes rows on and needs these columns.
     fn of_input(&self, columns: Needed) -> Self {
         Want { columns, may_vary: Needed::new(), ..self.clone() }
     }
 }
 
-/// Lowers the queries of one job. Every stage that the option `stage-parallelism` names must be there.
+/// Lowers the queries of one job. The option `stage-parallelism` may only name stages of the job.
 pub(crate) fn lower_job(outputs: &[&Output], catalog: &Catalog, options: &PlanOptions) -> Result<Plan> {
     let (plan, labels) = lower_labelled(outputs, catalog, options)?;
     let Some(unknown) = plan.options.stage_parallelism.keys().find(|label| !labels.contains_key(*label)) else {
@@ -159,13 +160,11 @@ pub(crate) fn lower_job(outputs: &[&Output], catalog: &Catalog, options: &PlanOp
     }))
 }
 
-/// Lowers queries.
 pub(crate) fn lower(outputs: &[Output], catalog: &Catalog, options: &PlanOptions) -> Result<Plan> {
     lower_labelled(&outputs.iter().collect::<Vec<_>>(), catalog, options).map(|(plan, _)| plan)
 }
 
-/// Lowers queries. Also returns the labels of stages that may have a number of tasks of their own, with that
-/// number.
+/// Lowers queries. Also returns the labels of stages whose number of tasks can be set, with that number.
 fn lower_labelled(outputs: &[&Output], catalog: &Catalog, options: &PlanOptions) -> Result<(Plan, Labels)> {
     let parallelism = options.parallelism.or(catalog.settings.parallelism).unwrap_or(options.default_parallelism);
     let parallelism = parallelism.max(1);
@@ -193,7 +192,7 @@ fn lower_labelled(outputs: &[&Output], catalog: &Catalog, options: &PlanOptions)
         let first = lowering.lowered.stages.len();
         lowering.output(output)?;
         lowered = lowering.lowered;
-        // A condition of such a join is asked again when its rows are taken back.
+        // Such a join evaluates its condition again for a retraction.
         if !output.table.joins_two && !is_volatile(&output.plan) {
             lowered.joins_at_once.extend(lowered.stages[first..].iter().map(|stage| stage.id));
         }
@@ -201,7 +200,7 @@ fn lower_labelled(outputs: &[&Output], catalog: &Catalog, options: &PlanOptions)
     let Lowered { stages, exchanges, mut labels, by_field, joins_at_once, .. } = lowered;
     let all = stages;
     let JoinedAtOnce { stages, exchanges, ids } = join_at_once(&all, &exchanges, &joins_at_once);
-    // A join that is carried out with others has no stage of its own any more.
+    // A join that runs inside another stage has no label.
     for label in all.iter().filter(|stage| !ids.contains_key(&stage.id)).filter_map(|stage| stage.label.as_ref()) {
         labels.remove(label);
     }
@@ -209,7 +208,7 @@ fn lower_labelled(outputs: &[&Output], catalog: &Catalog, options: &PlanOptions)
     let (mut stages, exchanges) = share_sources(stages, exchanges, &by_field)?;
     narrow_filters(&mut stages)?;
     report_once(&mut stages, &exchanges);
-    // The bound may have been lowered after these were set.
+    // The script may have lowered the bound after it set these numbers.
     if let Some(widest) =
         stages.iter().map(|stage| stage.parallelism).max().filter(|tasks| *tasks > u32::from(key_groups))
     {
@@ -223,47 +222,47 @@ fn too_many_tasks(tasks: u32, key_groups: u16) -> Error {
         .remedy("lower the parallelism, or raise 'max-parallelism'")
 }
 
-/// An expression over the columns of a plan as the operators get it.
+/// The physical form of an expression over the columns of a plan.
 #[cfg(test)]
 pub(crate) fn converted(expr: &Expr, columns: &crate::rel::Columns) -> Result<anabranch_dataflow::Expr> {
     expr::convert(expr, columns, &|index| Ok(anabranch_dataflow::Expr::Column(index)))
 }
 
-/// Labels of stages, with their own numbers of tasks.
+/// The labels of stages, with their own numbers of tasks.
 type Labels = BTreeMap<String, Option<u32>>;
 
-/// What all queries of a job have been converted to so far.
+/// The stages and exchanges lowered so far, for all queries of a job.
 #[derive(Default)]
 struct Lowered {
     stages: Vec<Stage>,
     exchanges: Vec<Exchange>,
     labels: Labels,
     readers: Vec<Readers>,
-    /// Stages whose source gives fields of rows as columns: see [`row_fields`].
+    /// Stages whose source can provide fields of rows as columns: see [`row_fields`].
     by_field: BTreeSet<StageId>,
-    /// Stages whose joins may be [carried out at once](join_at_once) with others.
+    /// Stages whose joins may [run in one operator](join_at_once).
     joins_at_once: BTreeSet<StageId>,
 }
 
-/// The conversion of a query.
+/// The lowering of a query.
 struct Lowering<'a> {
     catalog: &'a Catalog,
     side_tables: &'a BTreeMap<String, Arc<Table>>,
     /// Parallelism of stages that follow a hash exchange.
     parallelism: u32,
-    /// Tasks of stages that have a number of their own, by their labels.
+    /// The tasks of stages with a number of their own, by label.
     own: &'a BTreeMap<String, u32>,
     table: TableOptions<'a>,
     mode: RuntimeMode,
     reads: Reads,
-    /// Windows above follow processing time.
+    /// Whether the windows above use processing time. `None`: there are none.
     by_clock: Option<bool>,
     origins: Origins,
     lowered: Lowered,
 }
 
 impl Lowering<'_> {
-    /// Lowers a plan of which some columns are needed.
+    /// Lowers a plan of which these columns are needed.
     fn plan(&mut self, plan: &Rel, needed: &Needed) -> Result<Stream> {
         self.wanted(plan, &Want::columns(needed.clone()))
     }
@@ -326,13 +325,13 @@ impl Lowering<'_> {
         let used: Vec<&Expr> = exprs.iter().enumerate().filter(|(i, _)| needed.contains(i)).map(|(_, e)| e).collect();
         let below = input.columns();
         let mut stream = self.wanted(input, &want.of_input(columns_of(used.iter().copied(), below)?))?;
-        // Before any column is used: settling a window moves the columns.
+        // First, because assigning windows moves the physical columns.
         let computed = used.iter().copied().filter(|e| stream.plain_column(e, below).is_none());
         let computed: Vec<&Expr> = computed.collect();
         if stream.open_sessions().is_some() && stream.reads_window(&computed, below) {
             stream = self.session_rows(stream)?;
         }
-        stream.settle_window_for(&computed, below)?;
+        stream.assign_windows_for(&computed, below)?;
         stream.share(&used, below)?;
         let mut columns = Vec::with_capacity(exprs.len());
         for (index, expr) in exprs.iter().enumerate() {
@@ -374,8 +373,8 @@ impl Lowering<'_> {
         let own = below.clone();
         below.extend(needed);
         let mut stream = self.wanted(input, &Want { sessions: false, ..want.of_input(below) })?;
-        // A costly column that the predicate reads and that is needed above is computed once, unless
-        // something may fail on a row that the predicate drops.
+        // A costly column that the predicate and the nodes above read is computed once, unless a computation
+        // may fail on a row that the predicate drops.
         if own.intersection(needed).any(|index| stream.columns[*index].is_costly()) && !stream.may_fail() {
             stream.materialize();
         }
@@ -384,7 +383,7 @@ impl Lowering<'_> {
         Ok(stream)
     }
 
-    /// The label of the next stage of a name, and its own number of tasks if it has one.
+    /// The label of the next stage of this name, and its own number of tasks, if it has one.
     fn own_parallelism(&mut self, name: &str) -> (String, Option<u32>) {
         let numbered = |number: u32| if number == 1 { name.to_owned() } else { format!("{name}#{number}") };
         let label = (1..).map(numbered).find(|label| !self.lowered.labels.contains_key(label)).unwrap_or_default();
@@ -393,7 +392,7 @@ impl Lowering<'_> {
         (label, own)
     }
 
-    /// Ends a chain with an exchange and begins the next one with the same columns.
+    /// Ends a chain with an exchange, and begins the next chain with the same columns.
     fn exchange(&mut self, mut stream: Stream, kind: ExchangeKind, parallelism: u32, name: String) -> Stream {
         stream.materialize();
         let next = stream.continued(name, parallelism);
@@ -414,7 +413,7 @@ impl Lowering<'_> {
     }
 }
 
-/// The column whose values an expression has, perhaps in a type with more digits.
+/// The column that has the same values as the expression. The expression may have a wider type.
 fn same_values(expr: &Expr, below: &Columns) -> Option<usize> {
     match expr {
         Expr::Column(column) => below.find(column),
@@ -430,9 +429,9 @@ fn same_values(expr: &Expr, below: &Columns) -> Option<usize> {
     }
 }
 
-/// What is known of the times of projected columns.
+/// The times of the projected columns.
 fn times_of(projection: &Project, below: &Columns, stream: &Stream, by_clock: bool) -> Times {
-    // The projection of a declared table computes its event time.
+    // The projection of a declared table computes the event time.
     let computes = |index: usize, expr: &Expr| {
         if by_clock {
             return processing_time::is_call(expr);

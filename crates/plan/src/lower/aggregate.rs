@@ -1,4 +1,4 @@
-//! Aggregations: by window, or over everything if the input ends; in one phase or in two.
+//! Lowers aggregations: by window, or over the whole bounded input; in one phase or in two.
 
 use std::collections::BTreeMap;
 
@@ -24,7 +24,7 @@ use crate::rel::{Aggregate, Columns};
 use crate::settings::RuntimeMode;
 use crate::window_assign::WINDOW_COLUMNS;
 
-/// The kind of a column of the aggregation's logical output.
+/// The kind of an output column of the aggregation.
 #[derive(Clone, Copy)]
 enum Output {
     Key(usize),
@@ -32,7 +32,7 @@ enum Output {
     Aggregate(usize),
 }
 
-/// An aggregation over the columns of its input stream.
+/// An aggregation over the physical columns of its input.
 pub(super) struct Grouping<'a> {
     pub(super) keys: Vec<NamedExpr>,
     pub(super) aggregates: Vec<AggregateSpec>,
@@ -42,13 +42,13 @@ pub(super) struct Grouping<'a> {
 }
 
 impl Grouping<'_> {
-    /// Adds the key of its emission, and computes once what its expressions share.
+    /// Adds the key of the emission, and computes shared subexpressions once.
     fn share_with(&mut self, emission: Option<&Emission>, stream: &mut Stream) {
         self.keys.extend(emission.map(|emission| emission.key.clone()));
         stream.share_of(self.reads());
     }
 
-    /// Its expressions over the rows.
+    /// The expressions that it evaluates on each row.
     fn reads(&mut self) -> Vec<Read<'_>> {
         let mut reads: Vec<Read> = Vec::new();
         reads.extend(self.keys.iter_mut().map(|key| Read { expr: &mut key.expr, always: true }));
@@ -77,7 +77,7 @@ impl Lowering<'_> {
         let want = Want { sessions: !is_expanded, ..Want::columns(columns) };
         let mut stream = self.wanted(&aggregate.input, &want)?;
         if aggregate.group_expr.is_empty() {
-            // Of no rows there is one result, which an updated one does not have.
+            // A final aggregate over no rows has one result. An updating one has none.
             stream = self.rows_in_batch(stream)?;
         }
         stream.share(&wanted, below)?;
@@ -87,7 +87,7 @@ impl Lowering<'_> {
         }
     }
 
-    /// Aggregates rows that have the columns of the input.
+    /// Lowers an aggregation over this stream.
     pub(super) fn aggregate_rows(
         &mut self,
         aggregate: &Aggregate,
@@ -158,7 +158,7 @@ impl Lowering<'_> {
         Ok(stream)
     }
 
-    /// The label of a stage behind an exchange by key, its number of tasks, and the bound of that number.
+    /// The label of a stage after a hash exchange, its number of tasks, and the bound of that number.
     pub(super) fn stage_of_keys(&mut self, name: &str, has_one_key: bool) -> (Option<String>, u32, Option<u32>) {
         if has_one_key {
             return (None, 1, Some(1));
@@ -167,14 +167,14 @@ impl Lowering<'_> {
         (Some(label), own.unwrap_or(self.parallelism), own)
     }
 
-    /// Whether results are emitted once: when the window ends, or the input.
+    /// Whether results are emitted once: at the end of the window, or of the input.
     fn ends(&self, grouping: &Grouping, stream: &Stream) -> bool {
         let ends = stream.bounded && self.mode != RuntimeMode::Streaming;
         grouping.windowed.is_some() || ends && stream.weight.is_none()
     }
 
-    /// Sends rows to the tasks of their keys: keys first, then the columns that the aggregates read, then the
-    /// event time, and the weight.
+    /// Exchanges rows by key: keys first, then the arguments of the aggregates, the event time, and the
+    /// weight.
     pub(super) fn shuffle_rows(&mut self, mut stream: Stream, grouping: &mut Grouping, target: u32) -> Stream {
         let schema = stream.physical.clone();
         let mut columns = Shuffled::of(grouping.keys.clone(), &schema);
@@ -203,7 +203,7 @@ impl Lowering<'_> {
         self.exchange_as_is(stream, ExchangeKind::Hash { keys }, target, AGGREGATE)
     }
 
-    /// An exchange of the physical columns, independent of the logical ones.
+    /// An exchange of the physical columns as they are.
     pub(super) fn exchange_as_is(
         &mut self,
         stream: Stream,
@@ -217,21 +217,20 @@ impl Lowering<'_> {
     }
 }
 
-/// Makes the columns of cumulating windows columns like others if keys have their start alone: several
-/// windows have the same.
+/// Assigns cumulating windows if the keys contain only their start, which several windows share.
 fn settle_starts(aggregate: &Aggregate, below: &Columns, stream: &mut Stream) -> Result<()> {
     let is_cumulated = |windowed: &Windowed| !windowed.settled && matches!(windowed.window, Window::Cumulate { .. });
     let columns = aggregate.group_expr.iter().filter_map(|key| stream.plain_column(key, below));
     let mut columns = columns.filter_map(|column| stream.window_column(column));
     let by_start =
         stream.window.as_ref().is_some_and(is_cumulated) && columns.all(|column| column == WindowColumn::Start);
-    if by_start { stream.settle_window() } else { Ok(()) }
+    if by_start { stream.assign_windows() } else { Ok(()) }
 }
 
-/// The columns of a shuffled row, collected one by one.
+/// The columns of an exchanged row, collected one by one.
 struct Shuffled<'a> {
     exprs: Vec<NamedExpr>,
-    /// The first place in `exprs` of each column that is carried unchanged.
+    /// The first index in `exprs` of each column that is carried unchanged.
     carried: BTreeMap<usize, usize>,
     schema: &'a [Field],
 }
@@ -247,7 +246,7 @@ impl<'a> Shuffled<'a> {
         Shuffled { exprs, carried, schema }
     }
 
-    /// The index of `expr`, which is added if it is new. Without a type it must be a column.
+    /// The column for `expr`, which is added if it is new. Without a type it must be a column.
     fn add(&mut self, name: &str, expr: &Expr, data_type: Option<DataType>) -> Expr {
         let found = match expr {
             Expr::Column(index) => self.carried.get(index).copied(),
@@ -270,8 +269,8 @@ impl<'a> Shuffled<'a> {
         Expr::Column(self.exprs.len() - 1)
     }
 
-    /// The expression over the shuffled row, to which every column that it reads is added. Of a row, only the
-    /// fields that it reads are added.
+    /// The expression over the exchanged row. Columns that it reads are added. Of a ROW only the fields that
+    /// it reads are added.
     fn carry(&mut self, expr: &Expr) -> Expr {
         if let Expr::Column(_) = expr {
             return self.add("", expr, None);
@@ -289,7 +288,7 @@ impl<'a> Shuffled<'a> {
     }
 }
 
-/// Keys, window and aggregates over the physical columns.
+/// Converts keys, window and aggregates to the physical columns.
 fn grouping<'a>(
     aggregate: &'a Aggregate,
     needed: &Needed,
@@ -302,9 +301,9 @@ fn grouping<'a>(
     };
     let windowed = aggregate.group_expr.iter().any(|e| window_column(stream, e).is_some());
     if !windowed {
-        stream.settle_window()?;
+        stream.assign_windows()?;
     }
-    // Expressions first: one over a window column settles the window, which moves the columns.
+    // Expressions come first: a window column in one assigns the windows, which moves the columns.
     let is_read = |place: &usize| *place < aggregate.group_expr.len() || needed.contains(place);
     let exprs = aggregate.group_expr.iter().chain(&aggregate.aggr_expr).enumerate();
     for (_, expr) in exprs.filter(|(place, _)| is_read(place)) {
@@ -387,7 +386,7 @@ pub(super) fn aggregate_spec(
     let args = call.params.args.iter().map(&mut over).collect::<Result<Vec<_>>>()?;
     let mut filter = call.params.filter.as_deref().map(&mut over).transpose()?;
     if matches!(function.as_str(), "first_value" | "last_value") {
-        // As in Flink, the first value is the first one that is not NULL.
+        // As in Flink, the first value is the first value that is not NULL.
         let is_value = args.iter().map(|arg| Expr::Not(Box::new(Expr::IsNull(Box::new(arg.clone())))));
         filter = Expr::all(filter.into_iter().chain(is_value).collect());
     }
@@ -402,7 +401,7 @@ pub(super) fn aggregate_spec(
     })
 }
 
-/// The columns after the aggregation.
+/// Sets the columns after the aggregation.
 pub(super) fn finish(stream: &mut Stream, grouping: &Grouping, aggregate: &Aggregate, needed: &Needed) {
     let key_count = grouping.keys.len();
     let mut physical: Vec<Field> =

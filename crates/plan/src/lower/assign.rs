@@ -1,4 +1,4 @@
-//! Window table functions: how rows belong to windows, see [`super`].
+//! Lowers window table functions, see [`super`].
 
 use anabranch_dataflow::NamedExpr;
 use anabranch_model::{Error, Result};
@@ -37,7 +37,7 @@ impl Lowering<'_> {
                  side: a.ts BETWEEN b.ts - INTERVAL '1' HOUR AND b.ts",
             ));
         }
-        // An earlier window's columns are ordinary columns from here on.
+        // The columns of an earlier window are ordinary columns from here on.
         stream.times = late_times(std::mem::take(&mut stream.times), &stream.columns, stream.zone.as_deref());
         stream.leave_window()?;
         let time = stream.expr(&assign.time, index)?;
@@ -56,7 +56,7 @@ impl Lowering<'_> {
         }
     }
 
-    /// Lowers what is below windows, or functions over rows, of processing time or of event time.
+    /// Lowers the input of windows or window functions over processing time or event time.
     pub(super) fn plan_by(&mut self, by_clock: bool, input: &Rel, needed: &Needed) -> Result<Stream> {
         let outer = self.by_clock.replace(by_clock);
         if outer.is_some_and(|outer| outer != by_clock) {

@@ -1,4 +1,4 @@
-//! The operators of a chain, with the places in the text that they come from.
+//! The operators of a chain, with their places in the text.
 
 use std::ops::Deref;
 
@@ -11,38 +11,38 @@ pub(super) struct Chain {
     origins: Vec<Origin>,
 }
 
-/// Where an operator comes from.
+/// The places of an operator.
 struct Origin {
     places: Vec<Place>,
-    /// It also has the places of the node that is being lowered.
+    /// The places of the node that is being lowered belong to it too.
     is_open: bool,
 }
 
 impl Chain {
-    /// Adds an operator that the present node is lowered to.
+    /// Adds an operator of the present node.
     pub(super) fn push(&mut self, spec: OperatorSpec) {
         self.push_as(spec, Vec::new(), true);
     }
 
-    /// Adds an operator that comes from these places alone.
+    /// Adds an operator with these places only.
     pub(super) fn push_from(&mut self, spec: OperatorSpec, places: Vec<Place>) {
         self.push_as(spec, places, false);
     }
 
-    /// Adds an operator that comes from these places; `is_open`: also from those of the present node.
+    /// Adds an operator with these places. `is_open`: it also has the places of the present node.
     pub(super) fn push_as(&mut self, spec: OperatorSpec, places: Vec<Place>, is_open: bool) {
         self.specs.push(spec);
         self.origins.push(Origin { places, is_open });
     }
 
-    /// Takes the filter at the end, if there is one that passes all columns on.
+    /// Removes the filter at the end of the chain, if there is one that passes all columns on.
     pub(super) fn pop_filter(&mut self) -> Option<(Expr, Vec<Place>)> {
         let is_filter = |of: &mut OperatorSpec| matches!(of, OperatorSpec::Filter { .. });
         let OperatorSpec::Filter { predicate, .. } = self.specs.pop_if(is_filter)? else { return None };
         Some((predicate, self.origins.pop().map(|origin| origin.places).unwrap_or_default()))
     }
 
-    /// The node is lowered: what it was lowered to has its places.
+    /// Adds the places of the lowered node to its operators.
     pub(super) fn close(&mut self, places: &[Place]) {
         for origin in self.origins.iter_mut().filter(|origin| origin.is_open) {
             add_places(&mut origin.places, places);
@@ -50,7 +50,7 @@ impl Chain {
         }
     }
 
-    /// The operators, and where each comes from.
+    /// The operators, and the places of each.
     pub(super) fn into_parts(self) -> (Vec<OperatorSpec>, Vec<Vec<Place>>) {
         (self.specs, self.origins.into_iter().map(|origin| origin.places).collect())
     }

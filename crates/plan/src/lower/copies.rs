@@ -1,4 +1,4 @@
-//! Rows that count several times.
+//! Lowers rows that are repeated.
 
 use anabranch_dataflow::{Expr, NamedExpr, OperatorSpec, RepeatSpec};
 use anabranch_model::{Error, Result};
@@ -8,7 +8,7 @@ use super::{Lowering, Needed};
 use crate::copies::Copies;
 
 impl Lowering<'_> {
-    /// Lowers rows that count as often as their last column says.
+    /// Lowers the repetition of rows by their last column.
     pub(super) fn copies(&mut self, copies: &Copies, needed: &Needed) -> Result<Stream> {
         let mut below = needed.clone();
         below.insert(copies.number());

@@ -1,5 +1,5 @@
-//! The first row of each key: `ROW_NUMBER() OVER (PARTITION BY ... ORDER BY ts)` with a condition that lets
-//! one row pass, in the order of a time. Such a row stays, because no row before it follows.
+//! Lowers the first row of each key: `ROW_NUMBER() OVER (PARTITION BY ... ORDER BY ts)` with a condition that
+//! passes one row, in the order of a time. The row is never retracted, because no earlier row follows.
 
 use anabranch_dataflow::{DeduplicateSpec, Expr, OperatorSpec};
 use anabranch_model::Result;
@@ -16,19 +16,18 @@ use super::{Lowering, Needed};
 use crate::apply::NUMBER;
 use crate::rel::{Columns, Over, Rel};
 
-/// Short name of the stages of such rows.
 const DEDUPLICATE: &str = "deduplicate";
 
-/// In which order the first row of each key is needed.
+/// The order that defines the first row of each key.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum FirstBy<'a> {
-    /// That of this event time.
+    /// This event time.
     EventTime(&'a Logical),
-    /// As rows come.
+    /// Arrival.
     Arrival,
 }
 
-/// The order in which the first row of each partition stays, if rows are numbered in the order of a time.
+/// The order that defines the first row of each partition, if rows are numbered by a time in ascending order.
 pub(crate) fn first_by(window: &Over) -> Option<FirstBy<'_>> {
     let call = row_number(window)?;
     let [sort] = call.params.order_by.as_slice() else { return None };
@@ -43,12 +42,12 @@ pub(crate) fn first_by(window: &Over) -> Option<FirstBy<'_>> {
     }
 }
 
-/// Whether the numbers are those of `ORDER BY ... LIMIT`: as in Flink, its result is updated.
+/// Whether the numbers come from `ORDER BY ... LIMIT`. As in Flink, its result is updated.
 pub(super) fn is_limit(window: &Over) -> bool {
     window.columns.fields().iter().skip(window.input.width()).any(|field| field.name() == NUMBER)
 }
 
-/// Whether rows come as processing time goes on: then none waits for event time too.
+/// Whether a node below emits rows as processing time advances. Then no row waits for event time.
 fn waits_for_clock(plan: &Rel) -> bool {
     let of_node = |node: &Rel| match node {
         Rel::Assign(assign) => assign.by_clock,
@@ -72,7 +71,7 @@ fn waits_for_clock(plan: &Rel) -> bool {
 }
 
 impl Lowering<'_> {
-    /// Lowers the choice of the first row of each partition, of rows that stay and have the order.
+    /// Lowers the first row of each partition, for an append-only stream in the order of time.
     pub(super) fn deduplicate(
         &mut self,
         mut stream: Stream,
@@ -114,7 +113,7 @@ impl Lowering<'_> {
     }
 }
 
-/// Whether rows stay and have the order, so that the first ones stay too.
+/// Whether the stream is append-only and in order, so that first rows are never retracted.
 pub(super) fn stays(stream: &Stream, first: FirstBy<'_>, index: &Columns) -> bool {
     let time = if let FirstBy::EventTime(time) = first { Some(time) } else { None };
     check_stream(stream, "ROW_NUMBER()", time, index).is_ok()

@@ -1,5 +1,5 @@
-//! Windows that are aggregated by an updating aggregate, by the columns of the window: of rows that are
-//! updated, and those whose results are emitted before their window ends or change after that.
+//! Windows that an updating aggregate handles: windows over updating rows, and windows with results before
+//! their end or after it. The aggregate groups by the window columns.
 
 use std::collections::BTreeMap;
 
@@ -15,17 +15,17 @@ use crate::settings::RuntimeMode;
 
 /// How the results of windows are emitted.
 pub(super) struct Emission {
-    /// The key by which they are.
+    /// The event time of the windows, an additional key.
     pub(super) key: NamedExpr,
     pub(super) spec: EmissionSpec,
-    /// The windows, and which of their columns the keys of the aggregation are.
+    /// The windows, and the window column of each key of the aggregation.
     windowed: Windowed,
     columns: BTreeMap<usize, WindowColumn>,
 }
 
 impl Lowering<'_> {
-    /// How such windows are emitted, if rows or options ask for it. Each row has the columns of its window
-    /// then, which are columns like others.
+    /// The emission of such windows, if the rows or the options require it. The windows are then assigned,
+    /// and their columns become ordinary keys.
     pub(super) fn emission(
         &self,
         aggregate: &Aggregate,
@@ -49,7 +49,7 @@ impl Lowering<'_> {
         if matches!(windowed.window, Window::Session { .. }) {
             return Err(emitted_once());
         }
-        stream.settle_window()?;
+        stream.assign_windows()?;
         let Some(windowed) = stream.window.take() else { return Ok(None) };
         let window_of = |key: &Option<usize>| key.and_then(|column| stream.columns[column].window);
         let columns = keys.iter().enumerate().filter_map(|(place, key)| Some((place, window_of(key)?))).collect();
@@ -62,8 +62,7 @@ impl Lowering<'_> {
 }
 
 impl Stream {
-    /// What follows an aggregation of windows that are emitted once: the columns of the window are event
-    /// times.
+    /// After an aggregation that emits each window once, the window columns are event times.
     pub(super) fn follow(&mut self, emission: Emission) {
         let Emission { spec, windowed, columns, .. } = emission;
         if !spec.is_once() {

@@ -16,7 +16,7 @@ use crate::rel::Columns;
 use crate::spelling::similar_regex;
 use crate::stamps::Stamp;
 
-/// A call where rows are not those of a source.
+/// The error for a call over rows that do not come directly from a source.
 pub(super) fn unknown(stamp: Stamp) -> Error {
     if stamp == Stamp::Watermark {
         return current_watermark::not_just_read();
@@ -26,7 +26,7 @@ pub(super) fn unknown(stamp: Stamp) -> Error {
     )
 }
 
-/// Converts an expression over `schema`; `column` returns the value of each column by its index.
+/// Converts an expression over `schema`. `column` returns the value of each column by its index.
 pub(super) fn convert(expr: &Logical, schema: &Columns, column: &dyn Fn(usize) -> Result<Expr>) -> Result<Expr> {
     let sub = |expr: &Logical| convert(expr, schema, column);
     let boxed = |expr: &Logical| sub(expr).map(Box::new);
@@ -109,8 +109,7 @@ fn function_call(call: &ScalarFunction, args: Vec<Expr>, returns: DataType, sche
     Ok(Expr::Call { function, args, returns, fails, varies })
 }
 
-/// Comparisons of maps are calls of a function by now, except those that the optimizer has made of
-/// subqueries.
+/// Only comparisons that the binder made of subqueries can still compare maps.
 fn check_comparison(binary: &BinaryExpr, schema: &Columns) -> Result<()> {
     use Operator::{Eq, IsDistinctFrom, IsNotDistinctFrom, NotEq};
     if !matches!(binary.op, Eq | NotEq | IsDistinctFrom | IsNotDistinctFrom) {
@@ -138,8 +137,8 @@ fn unsupported(expr: &Logical) -> Error {
     Error::user(format!("the expression {expr} is not supported"))
 }
 
-/// A cast. Between kinds of strings, constants take the type themselves, including constant results of CASE:
-/// no cast per row.
+/// A cast. A cast of a string constant to another string type changes the constant, also in the branches of
+/// CASE: no row is cast.
 fn cast_to(expr: Expr, to: &DataType, safe: bool) -> Expr {
     match expr {
         Expr::Literal(literal) if to.is_string() && literal.data_type.is_string() => {
@@ -206,7 +205,7 @@ fn binary_op(op: Operator, expr: &Logical) -> Result<BinaryOp> {
     })
 }
 
-/// `SIMILAR TO` with a constant pattern, as a regular expression over the whole value.
+/// `SIMILAR TO` with a constant pattern becomes a regular expression.
 fn similar_to(like: &datafusion_expr::Like, expr: Expr) -> Result<Expr> {
     let Logical::Literal(value, _) = like.pattern.as_ref() else {
         return Err(Error::user("SIMILAR TO needs a constant pattern").remedy("use REGEXP(text, pattern)"));

@@ -1,5 +1,4 @@
-//! Final rows: where all tables end, the rows of an updating result that are left at the end, instead of its
-//! changes.
+//! Final rows: over bounded tables, an updating result is reduced to its final rows.
 
 use anabranch_dataflow::{
     AggregatePhase, AggregateSpec, ExchangeKind, Expr, NamedExpr, OperatorSpec, RepeatSpec, Window, WindowAggregateSpec,
@@ -12,12 +11,11 @@ use super::stream::Stream;
 use crate::maps::{has_map, not_comparable};
 use crate::settings::RuntimeMode;
 
-/// Short name of the stages that hold rows back until the end.
 const FINAL: &str = "final";
 
 impl Lowering<'_> {
-    /// In batch mode, the rows that are left of updated ones, unless they have maps, which cannot be counted.
-    /// Their columns are materialized then, and of no window.
+    /// In batch mode, reduces updating rows to the final rows, which are materialized and belong to no
+    /// window. Rows with maps stay as they are, because maps cannot be counted.
     pub(super) fn rows_in_batch(&mut self, mut stream: Stream) -> Result<Stream> {
         let has_maps = stream.columns.iter().any(|column| column.value.is_some() && has_map(&column.data_type));
         if stream.weight.is_none() || has_maps || self.mode != RuntimeMode::Batch {
@@ -29,8 +27,7 @@ impl Lowering<'_> {
         self.final_rows(stream)
     }
 
-    /// Counts each row, in the columns of a sink and its weight, and emits it at the end as often as it is
-    /// there.
+    /// Counts each row of a sink's columns and a weight, and emits it at the end as often as it is there.
     pub(super) fn final_rows(&mut self, stream: Stream) -> Result<Stream> {
         let Some(weight) = stream.weight else { return Ok(stream) };
         if let Some(field) = stream.physical.iter().find(|field| has_map(field.data_type())) {
@@ -69,7 +66,7 @@ impl Lowering<'_> {
             zone: None,
         }));
         next.operators.push(OperatorSpec::Repeat(RepeatSpec { copies: last, weight: None }));
-        // No place in the text says so.
+        // The operators have no place in the text.
         next.operators.close(&[]);
         next.physical.remove(weight);
         (next.weight, next.columns) = (None, outputs);

@@ -1,4 +1,4 @@
-//! Aggregations whose results are updated: without a window, over an input that does not end.
+//! Updating aggregations: without a window, over an unbounded input.
 
 use anabranch_dataflow::{
     AggregateSpec, EmissionSpec, ExchangeKind, Expr, GroupAggregateSpec, NamedExpr, OperatorSpec, weight_field,
@@ -12,7 +12,7 @@ use super::{AGGREGATE, Lowering, Needed};
 use crate::maps::{has_map, not_comparable};
 use crate::rel::Aggregate;
 
-/// Functions with accumulators that give results again and again.
+/// Functions whose accumulators can update their results.
 const UPDATING: [&str; 14] = [
     "count",
     "sum",
@@ -69,13 +69,13 @@ impl Lowering<'_> {
         finish(&mut stream, &grouping, aggregate, needed);
         stream.physical.extend(weight.map(|_| weight_field()));
         stream.weight = weight;
-        // The place of each key among the columns; a key that is not needed is not unique by itself.
+        // The indexes of the keys. A key without a value is not unique by itself.
         stream.unique = Some((0..aggregate.group_expr.len()).collect());
         Ok(stream)
     }
 }
 
-/// Whether there is an accumulator that gives results again and again. `place` says where.
+/// Checks that the function's accumulator can update its result. `place` names the context for errors.
 pub(super) fn check_function(of: &AggregateSpec, stream: &Stream, place: &str) -> Result<()> {
     let name = of.function.to_uppercase();
     if !UPDATING.contains(&of.function.as_str()) {
@@ -95,7 +95,7 @@ pub(super) fn check_function(of: &AggregateSpec, stream: &Stream, place: &str) -
             Err(Error::user(format!("{name} of {argument} {place} has no updating result yet"))
                 .remedy("cast the argument to BIGINT, DECIMAL or DOUBLE"))
         }
-        // Values are found again by their bytes.
+        // The accumulator finds values by their bytes.
         Some(argument)
             if matches!(of.function.as_str(), "array_agg" | "first_value" | "last_value") && has_map(&argument) =>
         {
@@ -106,8 +106,8 @@ pub(super) fn check_function(of: &AggregateSpec, stream: &Stream, place: &str) -
 }
 
 impl Stream {
-    /// Sends rows, whose columns are materialized, to any number of tasks. An updating row and what takes it
-    /// back go to the same one: so they stay in their order.
+    /// Distributes materialized rows among any number of tasks. A row and its retraction go to the same task,
+    /// so that they keep their order.
     pub(super) fn divided(&self) -> ExchangeKind {
         let Some(weight) = self.weight else { return ExchangeKind::Rebalance };
         let columns = self.physical.iter().enumerate().filter(|(column, _)| *column != weight);
@@ -115,7 +115,7 @@ impl Stream {
         ExchangeKind::Hash { keys }
     }
 
-    /// Sends rows, which are in the columns of a sink, to its tasks: all versions of a row to the same one.
+    /// Distributes rows of a sink's columns among its tasks. All versions of a row go to the same task.
     pub(super) fn divided_for_sink(&self, key: &[usize]) -> ExchangeKind {
         match &self.unique {
             _ if self.weight.is_some() && !key.is_empty() => ExchangeKind::Hash { keys: key.to_vec() },
@@ -124,19 +124,19 @@ impl Stream {
         }
     }
 
-    /// Whether each row of the table has a key of its own: rows with the same key are versions of one row.
+    /// Whether rows with the same key are versions of one row.
     pub(super) fn is_unique_by(&self, key: &[usize]) -> bool {
         self.unique.as_ref().is_some_and(|unique| unique.iter().all(|column| key.contains(column)))
     }
 
-    /// The weight as the column of a projection at this place.
+    /// The weight as a column of a projection at this index.
     pub(super) fn carried_weight(&mut self, at: usize) -> Option<NamedExpr> {
         let weight = self.weight?;
         self.weight = Some(at);
         Some(weight_of(Expr::Column(weight)))
     }
 
-    /// Gives each row of an append-only stream a weight, an expression over its physical columns.
+    /// Adds a weight, computed from the physical columns, to an append-only stream.
     pub(super) fn materialize_with(&mut self, weight: NamedExpr) {
         let places = self.physical.len();
         let columns: Vec<NamedExpr> = self.physical.iter().enumerate().map(as_it_is).chain([weight]).collect();
@@ -145,7 +145,7 @@ impl Stream {
         self.weight = Some(places);
     }
 
-    /// Gives each row of an append-only stream, whose columns are materialized, the weight 1.
+    /// Adds the weight 1 to a materialized append-only stream.
     pub(super) fn count_once(&mut self) {
         let one = Expr::number(1);
         let columns: Vec<NamedExpr> = self.physical.iter().enumerate().map(as_it_is).collect();

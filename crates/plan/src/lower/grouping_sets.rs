@@ -1,5 +1,5 @@
-//! `GROUPING SETS`, `CUBE` and `ROLLUP`: rows are repeated for each grouping, with NULL for the keys that are
-//! not of it, and grouped by all keys and the number of the grouping.
+//! Lowers `GROUPING SETS`, `CUBE` and `ROLLUP`: each row is repeated for every grouping set, with NULL for
+//! the keys outside of the set, and grouped by all keys and the number of the set.
 
 use std::sync::Arc;
 
@@ -16,11 +16,11 @@ use crate::maps::{has_map, not_comparable, shown};
 use crate::place::planning_error;
 use crate::rel::{Aggregate, Col, Rel, fresh};
 
-/// Beginning of the names of the keys, so that they are no columns of the input.
+/// Prefix of the names of keys, which distinguishes them from columns of the input.
 const KEY: &str = "$key_";
 
 impl Lowering<'_> {
-    /// Lowers an aggregation in groupings over the columns of its input.
+    /// Lowers an aggregation with grouping sets.
     pub(super) fn grouping_sets(
         &mut self,
         aggregate: &Aggregate,
@@ -36,15 +36,15 @@ impl Lowering<'_> {
         let sets = sets(aggregate)?;
         let lacks = |set: &Vec<Logical>| keys.iter().zip(&windows).any(|(key, of)| *of && !set.contains(*key));
         if sets.iter().any(lacks) {
-            // No windows then: their columns are keys like others.
+            // A set without a window column makes the window columns ordinary keys.
             windows.fill(false);
         }
         if !windows.contains(&true) {
             stream.leave_window()?;
         }
         let groupings = groupings(sets, &keys, &windows);
-        // The columns of the window stay as they are; each other key becomes a column, NULL outside of its
-        // groupings.
+        // The window columns stay as they are. Each other key becomes a new column, which is NULL outside of
+        // its grouping sets.
         let number = aggregate.columns.field(keys.len()).as_ref().clone();
         let (mut expanded, mut group_expr, mut ids) = (Vec::new(), Vec::new(), Vec::new());
         for (place, (key, is_window)) in keys.iter().zip(&windows).enumerate() {
@@ -76,14 +76,14 @@ impl Lowering<'_> {
         stream.operators.push(OperatorSpec::Expand(ExpandSpec { keys: expanded, groupings, number }));
         (stream.unique, stream.stamps) = (None, Vec::new());
         let added = ids.into_iter().zip(fields).map(|(id, field)| Col::new(id, Arc::new(field)));
-        // A plan with these columns, for the names in expressions.
+        // A plan that only declares these columns.
         let input = Rel::nothing(aggregate.input.columns().with(added).map_err(planning_error)?);
         let over = Aggregate { group_expr, input: Arc::new(input), ..aggregate.clone() };
         self.aggregate_rows(&over, needed, stream)
     }
 }
 
-/// The keys of each grouping.
+/// The keys of each grouping set.
 fn sets(aggregate: &Aggregate) -> Result<Vec<Vec<Logical>>> {
     match aggregate.group_expr.as_slice() {
         [Logical::GroupingSet(GroupingSet::GroupingSets(sets))] => Ok(sets.clone()),
@@ -95,8 +95,8 @@ fn sets(aggregate: &Aggregate) -> Result<Vec<Vec<Logical>>> {
     }
 }
 
-/// The groupings by keys that are not columns of a window. A number has a bit for each key that the grouping
-/// lacks, the last key's the lowest; the bits above count equal groupings.
+/// The grouping sets by their keys other than window columns. The number of a set has a bit for each missing
+/// key, the last key's the lowest. The bits above count equal sets.
 fn groupings(sets: Vec<Vec<Logical>>, keys: &[&Logical], windows: &[bool]) -> Vec<Grouping> {
     let mut all: Vec<Grouping> = Vec::with_capacity(sets.len());
     let mut lacking: Vec<u64> = Vec::with_capacity(sets.len());
@@ -120,7 +120,7 @@ fn groupings(sets: Vec<Vec<Logical>>, keys: &[&Logical], windows: &[bool]) -> Ve
     all
 }
 
-/// All subsets of keys, at first all of them. The planner bounds their number.
+/// All subsets of the keys, the full set first. The planner bounds their number.
 fn subsets(keys: &[Logical]) -> Vec<Vec<Logical>> {
     let has = |subset: usize, place: usize| subset >> (keys.len() - 1 - place) & 1 == 0;
     let subset =

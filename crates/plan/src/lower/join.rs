@@ -1,4 +1,4 @@
-//! Joins with static tables. The static side becomes separate stages, whose rows are broadcast into the chain
+//! Joins with static tables. The static side becomes separate stages. Their rows are broadcast into the chain
 //! of the other side before that side reads its first row.
 
 use std::collections::BTreeSet;
@@ -21,7 +21,7 @@ use crate::settings::RuntimeMode;
 use crate::table::static_sides;
 use crate::varying::check_repeatable;
 
-/// A join seen from its main input.
+/// A join as seen from its main input.
 pub(super) struct Sides<'a> {
     pub(super) kind: JoinKind,
     pub(super) probe: &'a Rel,
@@ -65,7 +65,7 @@ impl Lowering<'_> {
             }
         }
         let build = self.build_side(sides.build, &Want::columns(build_needed))?;
-        // It is read to its end: of rows that are taken back, those that are left count.
+        // The build side is read to its end, so only its final rows matter.
         let build = self.final_rows(build)?;
         let probe = self.plan(sides.probe, &probe_needed)?;
         let (mut joined, spec) = fuse(join.filter.as_ref(), &sides, probe, &build, &output_needed)?;
@@ -75,14 +75,14 @@ impl Lowering<'_> {
         Ok(joined.fed_by(build, port, ExchangeKind::Broadcast))
     }
 
-    /// Lowers the static side to rows of its needed columns.
+    /// Lowers the static side, with its needed columns only.
     pub(super) fn build_side(&mut self, plan: &Rel, want: &Want) -> Result<Stream> {
         let mut build = self.wanted(plan, want)?;
         if build.waits {
-            build.settle_window()?;
+            build.assign_windows()?;
         }
         (build.window, build.stamps) = (None, Vec::new());
-        // One task reads it: the rows go to every task anyway.
+        // A single task reads it, because its rows go to every task.
         if let Some(label) = build.narrow() {
             self.give_up_label(&label);
         }
@@ -91,7 +91,7 @@ impl Lowering<'_> {
     }
 }
 
-/// The rows after a join at the end of the probe's chain, and the join.
+/// Adds the join to the end of the probe side's chain. Returns the joined rows and the join.
 pub(super) fn fuse(
     filter: Option<&Logical>,
     sides: &Sides,
@@ -99,11 +99,11 @@ pub(super) fn fuse(
     build: &Stream,
     output_needed: &[Needed; 2],
 ) -> Result<(Stream, StaticJoinSpec)> {
-    // Before any key is used: settling a window moves the columns.
+    // First, because assigning windows moves the physical columns.
     let read: Vec<&Logical> = sides.keys.iter().map(|(probe_key, _)| *probe_key).chain(filter).collect();
     let probe_index = sides.probe.columns();
     let build_index = sides.build.columns();
-    probe.settle_window_for(&read, probe_index)?;
+    probe.assign_windows_for(&read, probe_index)?;
     let mut probe_keys = Vec::new();
     let mut build_keys = Vec::new();
     for (probe_key, build_key) in &sides.keys {
@@ -137,7 +137,7 @@ pub(super) fn fuse(
         })
         .collect();
     let spec = StaticJoinSpec { kind: sides.kind, probe_keys, build_keys, filter, probe_schema, build_schema, output };
-    // A row may match several.
+    // A row may have several matches.
     (probe.unique, probe.stamps) = (None, Vec::new());
     let first = if sides.build_first && sides.with_build { build_columns.len() } else { 0 };
     probe.times = std::mem::take(&mut probe.times).into_iter().map(|(column, ms)| (column + first, ms)).collect();
@@ -150,8 +150,8 @@ pub(super) fn fuse(
     Ok((probe, spec))
 }
 
-/// Decides which side is read first and kept in memory: of two sides that end, the right one. `None`: it is a
-/// join of two streams.
+/// Chooses the side that is read first and kept in memory: the right one of two bounded sides. `None`: it is
+/// a join of two streams.
 fn sides(join: &Join) -> Result<Option<Sides<'_>>> {
     let (left, right) = (join.left.as_ref(), join.right.as_ref());
     let (left_static, right_static) = static_sides(left, right);
@@ -179,12 +179,11 @@ fn sides(join: &Join) -> Result<Option<Sides<'_>>> {
     }))
 }
 
-/// The columns of two plans.
 pub(super) fn both(left: &Rel, right: &Rel) -> Result<Arc<Columns>> {
     joined_columns(left.columns(), right.columns(), JoinType::Inner).map_err(planning_error)
 }
 
-/// A condition over probe columns followed by build columns.
+/// The join's condition over the probe columns followed by the build columns.
 fn join_filter(filter: &Logical, sides: &Sides, probe: &Stream, build: &Stream) -> Result<Expr> {
     if probe.weight.is_some() {
         check_repeatable(filter)?;
@@ -202,8 +201,8 @@ fn join_filter(filter: &Logical, sides: &Sides, probe: &Stream, build: &Stream) 
     })
 }
 
-/// Indexes of the physical columns that values read; these become columns of the joined rows, and the values
-/// follow.
+/// The indexes of the physical columns that the values read. The values are changed to these columns' places
+/// in the joined rows.
 pub(super) fn keep_read_columns(
     probe_columns: &mut [LogicalColumn],
     build_columns: &mut [LogicalColumn],
@@ -229,7 +228,7 @@ pub(super) fn keep_read_columns(
     output
 }
 
-/// Columns whose values are needed above.
+/// The columns, with values only where they are needed.
 pub(super) fn keep_values(columns: &[LogicalColumn], needed: &Needed) -> Vec<LogicalColumn> {
     let mut columns = columns.to_vec();
     for (index, column) in columns.iter_mut().enumerate() {

@@ -1,9 +1,8 @@
-//! How long the rows of a join of two streams are needed.
+//! The time for which a join of two streams needs its rows.
 //!
-//! A stream knows of some columns how far the rows that follow may be behind the watermark
-//! ([`Stream::times`]). Where the condition of a join bounds how far such columns of a pair are apart, a row
-//! is not needed once all rows that follow on the other side are beyond its bound. The same bounds say how
-//! old the columns of a pair may be.
+//! A stream knows for some columns how far later rows may be behind the watermark ([`Stream::times`]). If the
+//! condition of a join bounds the distance of two such columns, a row expires once all later rows of the
+//! other side are beyond its bound. The same bounds limit how old the columns of a pair may be.
 //!
 //! [`Stream::times`]: super::stream::Stream::times
 
@@ -19,12 +18,11 @@ use super::windowed::WindowColumn;
 use crate::rel::Columns;
 use crate::window_table::literal_interval_ms;
 
-/// Columns of a stream by their indexes: the rows that follow have later values than the watermark less so
-/// many milliseconds.
+/// For columns of a stream, the lag in milliseconds: later rows have values greater than the watermark minus
+/// the lag.
 pub(super) type Times = BTreeMap<usize, i64>;
 
-/// How far two columns of a pair are apart: the right one is the left one plus a length in these bounds, in
-/// milliseconds.
+/// Bounds of the distance of two columns of a pair, right minus left, in milliseconds.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 struct Apart {
     least: Option<i64>,
@@ -35,7 +33,7 @@ struct Apart {
 #[derive(Default)]
 pub(super) struct Bounds(BTreeMap<(usize, usize), Apart>);
 
-/// A side of a join, as far as times are concerned.
+/// A side of a join with its times.
 pub(super) struct TimedSide<'a> {
     pub(super) index: &'a Columns,
     pub(super) columns: &'a [LogicalColumn],
@@ -50,7 +48,7 @@ struct Shifted {
 }
 
 impl Bounds {
-    /// Keys of a pair are equal.
+    /// Adds the bounds of equal keys.
     pub(super) fn add_keys(&mut self, keys: &[(&Expr, &Expr)], left: &TimedSide, right: &TimedSide) {
         for (left_key, right_key) in keys {
             if let (Some(l), Some(r)) = (plain_time(left_key, left.index), plain_time(right_key, right.index)) {
@@ -59,7 +57,7 @@ impl Bounds {
         }
     }
 
-    /// A pair satisfies the condition.
+    /// Adds the bounds of a condition.
     pub(super) fn add_condition(&mut self, condition: &Expr, left: &TimedSide, right: &TimedSide) {
         for part in split_conjunction(condition) {
             match part {
@@ -83,7 +81,7 @@ impl Bounds {
             },
             _ => return,
         };
-        // `l + l.ms op r + r.ms`. Fractions of a millisecond are rounded to the far side.
+        // `l + l.ms op r + r.ms`. Fractions of a millisecond are rounded to the looser bound.
         let apart = l.ms - r.ms;
         let (least, most) = match op {
             Operator::Lt | Operator::LtEq => (Some(apart), None),
@@ -100,13 +98,13 @@ impl Bounds {
         bound.most = [bound.most, apart.most].into_iter().flatten().min();
     }
 
-    /// Keeps the bounds of these left and right columns.
+    /// Keeps the bounds of the left and right columns for which `keeps` is true.
     pub(super) fn retain(&mut self, keeps: impl Fn(usize, usize) -> bool) {
         self.0.retain(|(l, r), _| keeps(*l, *r));
     }
 
-    /// Until when the rows of both sides are needed, with logical columns, by the bounds of some left
-    /// columns.
+    /// The expiry of the rows of both sides, by logical columns. Only bounds of the left columns for which
+    /// `counts` is true are used.
     pub(super) fn expiries(
         &self,
         left: &Times,
@@ -127,8 +125,9 @@ impl Bounds {
         [shortest(of_left), shortest(of_right)]
     }
 
-    /// The times of the joined rows: of the left columns, and of the right ones. A side may have one column
-    /// at whose end its rows appear without a match: they are as old in other columns as they like.
+    /// The times of the joined rows, for the left and the right columns. A side that pads rows emits rows
+    /// without a match at their expiry, which one column defines. The other columns of these rows have no
+    /// bound.
     pub(super) fn times(&self, left: &TimedSide, right: &TimedSide, waits_by: [Option<usize>; 2]) -> [Times; 2] {
         let mut found = [Times::new(), Times::new()];
         let mut add = |side: usize, column: usize, ms: i64| {
@@ -154,7 +153,7 @@ impl Bounds {
     }
 }
 
-/// The end of a window, or its last millisecond, bounds its other columns.
+/// The end of a window, or its last millisecond, bounds the other columns of the window.
 fn add_window_columns(times: &mut Times, side: &TimedSide) {
     let role = |column: usize| side.columns.get(column).and_then(|column| column.window);
     let bounds =
@@ -167,7 +166,7 @@ fn add_window_columns(times: &mut Times, side: &TimedSide) {
     }
 }
 
-/// The column of one side that an expression shifts.
+/// The column of one side that an expression shifts by a constant.
 fn shifted(expr: &Expr, left: &TimedSide, right: &TimedSide) -> Option<Shifted> {
     match expr {
         Expr::BinaryExpr(BinaryExpr { left: a, op: op @ (Operator::Plus | Operator::Minus), right: b }) => {
@@ -190,7 +189,7 @@ fn shifted(expr: &Expr, left: &TimedSide, right: &TimedSide) -> Option<Shifted> 
     }
 }
 
-/// The column of timestamps that an expression names, perhaps with finer units.
+/// The timestamp column that an expression names, or casts to a finer unit.
 pub(super) fn plain_time(expr: &Expr, index: &Columns) -> Option<usize> {
     match expr {
         Expr::Column(column) => index.find(column),
@@ -208,8 +207,8 @@ pub(super) fn plain_time(expr: &Expr, index: &Columns) -> Option<usize> {
 mod tests {
     use super::*;
 
-    /// Rows that appear at the end of their window may be of any time in it, though a pair is bounded more
-    /// closely.
+    /// Rows without a match, emitted at the end of their window, may have any time in it, though a pair has a
+    /// closer bound.
     #[test]
     fn rows_without_a_match_are_bounded_by_the_column_that_they_wait_by_alone() {
         let index = crate::rel::Columns::default();

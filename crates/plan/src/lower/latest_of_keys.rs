@@ -1,6 +1,6 @@
-//! Rows for a table that keeps the latest row of each key, where the key does not identify the rows of the
-//! query: of the rows with a key that are there, the one that came last. As Flink's `SinkUpsertMaterializer`:
-//! a row that is taken back makes way for the one before.
+//! Latest rows of keys, for a sink whose primary key does not identify the query's rows: of the present rows
+//! with a key, the latest one. As in Flink's `SinkUpsertMaterializer`, the retraction of a row restores the
+//! one before.
 
 use anabranch_dataflow::{
     AggregateSpec, ExchangeKind, Expr, GroupAggregateSpec, NamedExpr, OperatorSpec, weight_field,
@@ -13,11 +13,10 @@ use super::session_rows::row_of;
 use super::stream::Stream;
 use crate::maps::has_map;
 
-/// Short name of the stages that keep the rows of each key.
 const LATEST: &str = "latest";
 
 impl Lowering<'_> {
-    /// Keeps the rows, which are in the columns of a sink and updated, by these columns.
+    /// Keeps updating rows of a sink's columns by these key columns.
     pub(super) fn latest_of_keys(&mut self, stream: Stream, weight: usize, key: &[usize]) -> Stream {
         let (label, target, tasks_max) = self.stage_of_keys(LATEST, false);
         let kind = ExchangeKind::Hash { keys: key.to_vec() };
@@ -42,7 +41,7 @@ impl Lowering<'_> {
         };
         next.operators.push(OperatorSpec::GroupAggregate(GroupAggregateSpec {
             keys: key.iter().map(|column| named(&fields[*column], Expr::Column(*column))).collect(),
-            // A key of all columns needs no more than to be counted.
+            // If all columns are keys, counting is enough.
             aggregates: (!others.is_empty()).then_some(latest).into_iter().collect(),
             weight: Some(weight),
             input_schema: next.physical_schema(),
@@ -71,7 +70,7 @@ impl Lowering<'_> {
 }
 
 impl Stream {
-    /// The weight of rows that must be kept by these columns, so that a table can have the latest of each.
+    /// The weight of rows that must be kept by these key columns.
     pub(super) fn weight_of_conflicts(&self, key: &[usize]) -> Option<usize> {
         let has_no_map = !self.physical.iter().any(|field| has_map(field.data_type()));
         self.weight.filter(|_| has_no_map && !key.is_empty() && !self.is_unique_by(key))

@@ -1,5 +1,5 @@
-//! `LIMIT` without `ORDER BY`: the first rows that come. Of rows that may be taken back, some rows: those
-//! that are first in the order of their columns.
+//! Lowers `LIMIT` without `ORDER BY`: the first rows that arrive. Of an updating stream, the first rows in
+//! the order of their columns.
 
 use anabranch_dataflow::{BinaryOp, Expr, LimitSpec, NamedExpr, OperatorSpec, RankSpec};
 use anabranch_model::{Error, Result};
@@ -9,11 +9,9 @@ use super::stream::Stream;
 use super::{Lowering, Needed};
 use crate::rel::{Bounds, Limit};
 
-/// Short name of the stages.
 const LIMIT: &str = "limit";
 
 impl Lowering<'_> {
-    /// Lowers a bound on the number of rows.
     pub(super) fn limit(&mut self, limit: &Limit, needed: &Needed) -> Result<Stream> {
         let spec = spec(limit)?;
         let mut stream = self.plan(&limit.input, needed)?;
@@ -28,10 +26,10 @@ impl Lowering<'_> {
         Ok(next)
     }
 
-    /// Rows of an updating stream, as many as the bound says.
+    /// The first rows of an updating stream.
     fn some_rows(&mut self, mut stream: Stream, spec: LimitSpec) -> Result<Stream> {
         if stream.physical.len() == 1 {
-            // Some rows of which no column is needed.
+            // No column is needed: a constant column stands for the rows.
             let row = Expr::truth(true);
             let row = NamedExpr { name: "row".into(), expr: row, data_type: DataType::Boolean, nullable: false };
             let exprs = std::iter::once(row).chain(stream.carried_weight(1)).collect();

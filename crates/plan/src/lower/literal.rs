@@ -7,7 +7,7 @@ use arrow::compute::cast;
 use arrow::datatypes::{DataType, IntervalUnit};
 use datafusion_common::ScalarValue;
 
-/// The expression for a value: a literal, or an array, a map or a row of such expressions.
+/// The expression for a value: a literal, or a constructor of an array, a map or a row.
 pub(super) fn constant(value: &ScalarValue) -> Result<Expr> {
     if value.is_null() {
         return literal(value).map(Expr::Literal);
@@ -41,14 +41,13 @@ fn of_one_value(value: &ScalarValue) -> Result<Expr> {
     if !matches!(to, DataType::Duration(_)) {
         return literal(value).map(Expr::Literal);
     }
-    // Shown with its unit.
+    // A duration is shown with its unit.
     let number = value.cast_to(&DataType::Int64).map_err(|e| Error::internal(e.to_string()))?;
     Ok(Expr::Cast { expr: Box::new(Expr::Literal(literal(&number)?)), to, safe: false })
 }
 
-/// The literal for a value.
 pub(super) fn literal(value: &ScalarValue) -> Result<Literal> {
-    // Intervals are converted to the widest unit.
+    // Intervals are widened to one unit.
     let data_type = match value.data_type() {
         DataType::Interval(_) => DataType::Interval(IntervalUnit::MonthDayNano),
         other => other,
@@ -99,7 +98,7 @@ fn scalar(value: &ScalarValue) -> Result<Scalar> {
     })
 }
 
-/// What the library reads as the value again.
+/// A text that DataFusion parses to the same value.
 fn text_of(value: &ScalarValue) -> Result<String> {
     let unusable = || Error::user(format!("a constant of type {} is not supported here", sql_name(&value.data_type())));
     let array = value.to_array().map_err(|e| Error::internal(e.to_string()))?;
@@ -149,7 +148,7 @@ mod tests {
             ScalarValue::TimestampNanosecond(Some(1_700_000_000_123_456_789), Some("UTC".into())),
             ScalarValue::IntervalMonthDayNano(Some(IntervalMonthDayNano::new(14, -3, 1_500_000_001))),
             ScalarValue::IntervalMonthDayNano(Some(IntervalMonthDayNano::new(0, 0, -250_000_000))),
-            // Beyond four digits of a year.
+            // Years of more than four digits.
             ScalarValue::TimestampMillisecond(Some(253_402_300_800_000), None),
             ScalarValue::TimestampSecond(Some(-99_999_999_999), Some("UTC".into())),
             ScalarValue::Date32(Some(2_932_897)),

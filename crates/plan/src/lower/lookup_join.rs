@@ -1,5 +1,6 @@
-//! Joins with tables outside that are asked when a row comes. The join begins a stage of its own, with as
-//! many tasks as the rows come from, so that rows keep their order while they wait for answers.
+//! Lookup joins: joins with outside tables that are looked up when a row arrives. The join begins a stage of
+//! its own with the same number of tasks as the stage before, so that rows keep their order while they wait
+//! for answers.
 
 use anabranch_dataflow::{
     ExchangeKind, JoinKind, LookupJoinSpec, LookupKey, OnLate, OnMalformed, OperatorSpec, add_places,
@@ -54,9 +55,9 @@ impl Lowering<'_> {
         if probe.weight.is_some() {
             return Err(here(updating_rows()));
         }
-        // Before the exchange: the join is the first operator of its stage.
+        // Before the exchange, because the join is the first operator of its stage.
         let read: Vec<&Logical> = sides.keys.iter().map(|(key, _)| *key).chain(filter.as_ref()).collect();
-        probe.settle_window_for(&read, indexes[0])?;
+        probe.assign_windows_for(&read, indexes[0])?;
         let (tasks, tasks_max) = (probe.parallelism, probe.tasks_max);
         let mut probe = self.exchange(probe, ExchangeKind::Forward, tasks, format!("lookup {}", table.name));
         probe.tasks_max = tasks_max;
@@ -85,7 +86,7 @@ impl Lowering<'_> {
         Ok(joined)
     }
 
-    /// The rows of the table as they are answered.
+    /// Lowers the lookup table.
     fn answers(&mut self, plan: &Rel, needed: &Needed) -> Result<Stream> {
         let (reads, by_clock) = (std::mem::take(&mut self.reads), self.by_clock.take());
         let build = self.build_side(plan, &Want { asked: true, ..Want::columns(needed.clone()) });
@@ -94,13 +95,13 @@ impl Lowering<'_> {
     }
 }
 
-/// The columns by which a table is asked, of which these are decoded.
+/// The columns by which a table is looked up, as indexes among the decoded columns.
 fn asked_by(decoded: &[usize], table: &Rel, pairs: &[(&Logical, &Logical)], index: &Columns) -> Vec<LookupKey> {
     let mut keys: Vec<LookupKey> = Vec::new();
     for (key, (_, theirs)) in pairs.iter().enumerate() {
         let column = same_values(theirs, index).and_then(|column| physical_column(table, column));
         let column = column.and_then(|column| decoded.iter().position(|of| *of == column));
-        // A column that is compared twice is asked by the first; the join compares both.
+        // A column that is compared twice is looked up by the first value. The join compares both.
         if let Some(column) = column.filter(|column| keys.iter().all(|known| known.column != *column)) {
             keys.push(LookupKey { column, key });
         }
@@ -108,7 +109,7 @@ fn asked_by(decoded: &[usize], table: &Rel, pairs: &[(&Logical, &Logical)], inde
     keys
 }
 
-/// The column of a table's records that is this column of a plan.
+/// The column of a table's records that a column of the plan passes on.
 fn physical_column(plan: &Rel, index: usize) -> Option<usize> {
     match plan {
         Rel::Project(projection) => {

@@ -1,4 +1,4 @@
-//! Projections of the open end of a chain: columns that were expressions become columns of the rows.
+//! Projections at the open end of a chain: expressions become physical columns.
 
 use anabranch_dataflow::{Expr, NamedExpr, NotNullSpec, OperatorSpec, Place, SinkSpec, add_places};
 use anabranch_model::{Error, Result};
@@ -8,13 +8,13 @@ use super::share::{Read, share};
 use super::stream::Stream;
 
 impl Stream {
-    /// Computes the logical columns that have values, and the event time of windows, so that each is one
+    /// Computes the logical columns that have values, and the event time of windows. Each becomes one
     /// physical column, in order.
     pub(super) fn materialize(&mut self) {
         self.materialize_as(false);
     }
 
-    /// [`Stream::materialize`]; `exactly`: with the names and nullability of the logical columns.
+    /// [`Stream::materialize`]. `exactly`: with the names and nullability of the logical columns.
     pub(super) fn materialize_as(&mut self, exactly: bool) {
         let mut exprs: Vec<NamedExpr> = Vec::new();
         let mut places = Vec::new();
@@ -59,18 +59,17 @@ impl Stream {
         self.project_from(exprs, exactly, (places, false));
     }
 
-    /// Adds a projection, unless it would change nothing; with `exactly`, names and nullability count as
-    /// changes.
+    /// Adds a projection, unless it changes nothing. With `exactly`, names and nullability count as changes.
     pub(super) fn project(&mut self, exprs: Vec<NamedExpr>, exactly: bool) {
         let origin = self.origin_of(&exprs);
         self.project_from(exprs, exactly, origin);
     }
 
-    /// Where expressions come from: the places of the columns that have these values, and whether others are
-    /// computed too.
+    /// The origin of expressions: the places of the columns with these values, and whether other expressions
+    /// are computed too.
     fn origin_of(&self, exprs: &[NamedExpr]) -> (Vec<Place>, bool) {
         let (mut places, mut is_open) = (Vec::new(), false);
-        // Columns mostly have the order of the expressions.
+        // The columns are mostly in the order of the expressions.
         let mut next = 0;
         for NamedExpr { expr, .. } in exprs.iter().filter(|of| !is_column(&of.expr)) {
             let (before, rest) = self.columns.split_at(next);
@@ -107,8 +106,8 @@ impl Stream {
         self.operators.push_as(OperatorSpec::Project { columns: exprs }, places, is_open);
     }
 
-    /// Computes once what several of these expressions contain. They read the rows afterwards; the logical
-    /// columns do not.
+    /// Computes common subexpressions once, and changes the expressions to read them. The logical columns are
+    /// no longer valid.
     pub(super) fn share_of(&mut self, reads: Vec<Read<'_>>) {
         let mut weight = self.weight.map(Expr::Column);
         let weights = weight.iter_mut().map(|expr| Read { expr, always: true });
@@ -125,8 +124,8 @@ impl Stream {
 
     /// Computes exactly the columns of a sink.
     pub(super) fn shape_for_sink(&mut self, schema: &SchemaRef) -> Result<()> {
-        // Even if no window column is among them: a row appears once for each of its windows.
-        self.settle_window()?;
+        // Even if no window column is needed: a row appears once for each of its windows.
+        self.assign_windows()?;
         let mut exprs = Vec::with_capacity(self.columns.len());
         for (column, field) in self.columns.iter().zip(schema.fields()) {
             let value = column
@@ -144,7 +143,7 @@ impl Stream {
         Ok(())
     }
 
-    /// Enforces NOT NULL of the sink's columns on rows that have exactly these columns.
+    /// Enforces NOT NULL of the sink's columns.
     pub(super) fn require_values(&mut self, sink: &SinkSpec, drop_rows: bool) {
         let fields = self.physical.iter().zip(sink.schema.fields()).enumerate();
         let required = fields.filter(|(_, (given, wanted))| given.is_nullable() && !wanted.is_nullable());

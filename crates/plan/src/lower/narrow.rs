@@ -1,13 +1,12 @@
-//! Lets filters pass on only what the next operator reads: a column that only the condition reads is not
-//! copied.
+//! Narrows filters: a filter passes on only the columns that the next operator reads.
 
 use std::collections::BTreeSet;
 
 use anabranch_dataflow::{AggregatePhase, Expr, OperatorSpec, Stage};
 use anabranch_model::{Error, Result};
 
-/// Narrows the filters of all chains but those after joins of streams, which may be joined at once with
-/// others. Operators with state of their own read what they did.
+/// Narrows the filters of all chains, except chains that begin with a join of streams: such a join may become
+/// part of a multi-way join. Stateful operators keep their columns.
 pub(super) fn narrow_filters(stages: &mut [Stage]) -> Result<()> {
     let is_join = |stage: &Stage| {
         matches!(stage.operators.first(), Some(OperatorSpec::StreamJoin(_) | OperatorSpec::MultiJoin(_)))
@@ -31,7 +30,7 @@ pub(super) fn narrow_filters(stages: &mut [Stage]) -> Result<()> {
     Ok(())
 }
 
-/// The columns that an operator reads of its input; none if it may read all of them.
+/// The columns that an operator reads of its input. Empty: it may read all.
 fn columns_read(operator: &OperatorSpec) -> BTreeSet<usize> {
     let mut read = BTreeSet::new();
     let mut visit = |expr: &Expr| expr.for_each_column(&mut |column| _ = read.insert(column));
@@ -52,7 +51,7 @@ fn columns_read(operator: &OperatorSpec) -> BTreeSet<usize> {
     read
 }
 
-/// An operator gets only these columns.
+/// Changes an operator to an input with only these columns.
 fn take_columns(operator: &mut OperatorSpec, kept: &[usize]) -> Result<()> {
     let place = |column: usize| kept.binary_search(&column).unwrap_or_default();
     let move_to = |expr: &mut Expr| *expr = expr.with_columns_at(&place);
@@ -67,7 +66,7 @@ fn take_columns(operator: &mut OperatorSpec, kept: &[usize]) -> Result<()> {
         }
         OperatorSpec::StaticJoin(spec) => {
             let width = spec.probe_schema.fields().len();
-            // The columns of the table follow.
+            // The columns of the build side follow.
             let joined = |column: usize| column.checked_sub(width).map_or(place(column), |of| kept.len() + of);
             spec.probe_keys.iter_mut().for_each(move_to);
             spec.filter.iter_mut().for_each(|filter| *filter = filter.with_columns_at(&joined));

@@ -1,6 +1,5 @@
-//! Where in the text the nodes of a plan come from: where the columns in their expressions are named. The
-//! operators that a node is lowered to come from there too, except projections, each of which comes from the
-//! expressions that it computes.
+//! The places of a plan's nodes in the text: the places of the columns in their expressions. The operators of
+//! a node have its places, except projections, which have the places of the expressions that they compute.
 
 use std::collections::BTreeSet;
 
@@ -13,19 +12,19 @@ use crate::origin::see_places;
 use crate::place::or_at;
 use crate::rel::Rel;
 
-/// What is known of the places of a node's neighbours.
+/// The places around the node that is being lowered.
 #[derive(Default)]
 pub(super) struct Origins {
-    /// Of the node that is being lowered.
+    /// The places of the node that is being lowered.
     pub(super) present: Vec<Place>,
-    /// Where the nodes above name results of the aggregate, or of the functions over rows, below.
+    /// Where the nodes above name results of the aggregate or the window functions below.
     results: Vec<(Column, Place)>,
-    /// A node was refused. The nodes above pass the error on.
+    /// A node was refused. The nodes above pass its error on.
     has_failed: bool,
 }
 
 impl Lowering<'_> {
-    /// A node is to be lowered. Returns the places of the node above.
+    /// Begins lowering a node. Returns the places of the node above.
     pub(super) fn enter(&mut self, plan: &Rel) -> Vec<Place> {
         let named = std::mem::take(&mut self.origins.results);
         let own = places(plan, &named);
@@ -33,14 +32,14 @@ impl Lowering<'_> {
         std::mem::replace(&mut self.origins.present, own)
     }
 
-    /// A node has been lowered. Returns its places.
+    /// Ends lowering a node. Returns its places.
     pub(super) fn leave(&mut self, above: Vec<Place>) -> Vec<Place> {
         self.origins.results.clear();
         std::mem::replace(&mut self.origins.present, above)
     }
 
-    /// The error of a node, with the node's place if all of its expressions belong together. Declarations of
-    /// a session are in other texts.
+    /// Adds the node's place to an error, if all of its expressions belong together. In a session, other
+    /// texts may contain the declarations.
     pub(super) fn located(&mut self, error: Error, plan: &Rel, places: &[Place]) -> Error {
         use Rel::{Assign, Copies, Get, Over, Sort, Temporal, Unnest};
         let is_passed_on = std::mem::replace(&mut self.origins.has_failed, true);
@@ -54,11 +53,11 @@ impl Lowering<'_> {
     }
 }
 
-/// The places of a node. `named`: where its results are named.
+/// The places of a node. `named`: the places that name its results.
 fn places(plan: &Rel, named: &[(Column, Place)]) -> Vec<Place> {
     let mut found = Vec::new();
     match plan {
-        // Their columns have places of their own.
+        // Each column has places of its own.
         Rel::Project(_) | Rel::Union(_) => return found,
         Rel::Get(scan) => return scan.place().into_iter().collect(),
         _ => {}
@@ -73,7 +72,7 @@ fn places(plan: &Rel, named: &[(Column, Place)]) -> Vec<Place> {
     found
 }
 
-/// The results of an aggregate, or of functions over rows.
+/// The results of an aggregate or of window functions.
 fn computed(plan: &Rel) -> impl Iterator<Item = &Column> {
     let calls = match plan {
         Rel::Aggregate(aggregate) => aggregate.aggr_expr.len(),
@@ -83,7 +82,7 @@ fn computed(plan: &Rel) -> impl Iterator<Item = &Column> {
     plan.columns().iter().skip(plan.width() - calls).map(|col| &col.id)
 }
 
-/// Where results of what is below a node are named, by the node itself and by those above: `named`.
+/// The places that name results of the node below: in the node itself and, by `named`, in the nodes above.
 fn results(plan: &Rel, named: Vec<(Column, Place)>) -> Vec<(Column, Place)> {
     let (input, mut named) = match plan {
         Rel::Project(projection) => (&projection.input, Vec::new()),
@@ -102,7 +101,7 @@ fn results(plan: &Rel, named: Vec<(Column, Place)>) -> Vec<(Column, Place)> {
     named
 }
 
-/// Whether the rows of a node have results of an aggregate or of functions over rows.
+/// Whether the rows contain results of an aggregate or of window functions.
 fn computes(plan: &Rel) -> bool {
     match plan {
         Rel::Aggregate(_) | Rel::Over(_) => true,

@@ -1,8 +1,8 @@
-//! Functions over the rows before each row: `SUM(x) OVER (PARTITION BY k ORDER BY ts ROWS BETWEEN 2 PRECEDING
-//! AND CURRENT ROW)`, `LAG`, and `ROW_NUMBER` without a bound.
+//! Lowers window functions over preceding rows: `SUM(x) OVER (PARTITION BY k ORDER BY ts ROWS BETWEEN 2
+//! PRECEDING AND CURRENT ROW)`, `LAG`, and `ROW_NUMBER` without a bound.
 //!
-//! Calls with the same partition and order are one node of a plan. Those of the same frame become one
-//! operator, and all operators of a node one chain behind one exchange.
+//! Calls with the same partition and order are one node. Calls of one frame become one operator. All
+//! operators of a node form one chain after one exchange.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -31,7 +31,6 @@ use crate::processing_time::is_call;
 use crate::rel::{Columns, Over, Rel};
 use crate::window_table::literal_interval_ms;
 
-/// Short name of the stages of such functions.
 const OVER: &str = "over";
 
 const EXAMPLE: &str = "write OVER (PARTITION BY a ORDER BY ts ROWS BETWEEN 2 PRECEDING AND CURRENT ROW)";
@@ -39,15 +38,15 @@ const EXAMPLE: &str = "write OVER (PARTITION BY a ORDER BY ts ROWS BETWEEN 2 PRE
 /// The order of the rows.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Order {
-    /// That of event time.
+    /// Event time.
     EventTime,
-    /// That of processing time, as windows have it.
+    /// Processing time, with the precision of windows.
     Clock,
-    /// As rows come.
+    /// Arrival.
     Arrival,
 }
 
-/// A function that is needed, with its place among those of the node.
+/// A needed call, with its index in the node.
 struct Call {
     place: usize,
     frame: Frame,
@@ -70,7 +69,7 @@ enum Function {
     },
 }
 
-/// The call of an expression of a plan's node.
+/// The call of a node's expression.
 pub(super) fn call(expr: &Logical) -> Result<&WindowFunction> {
     match expr {
         Logical::WindowFunction(call) => Ok(call),
@@ -123,7 +122,7 @@ fn frame(of: &WindowFrame) -> Result<Frame> {
     if of.end_bound != WindowFrameBound::CurrentRow {
         return wrong("rows other than the current one and those before it");
     }
-    // The outer one: whether there is a bound.
+    // The outer option: whether there is a bound.
     let preceding = match &of.start_bound {
         WindowFrameBound::Preceding(preceding) if preceding.is_null() => None,
         WindowFrameBound::Preceding(preceding) => Some(Some(preceding)),
@@ -151,7 +150,7 @@ fn frame(of: &WindowFrame) -> Result<Frame> {
     found.map_or_else(|| wrong(&format!("the frame {of}")), Ok)
 }
 
-/// The functions that are needed, with their frames.
+/// The needed calls, with their frames.
 fn calls(window: &Over, needed: &Needed) -> Result<Vec<Call>> {
     let inputs = window.input.width();
     let mut found = Vec::new();
@@ -165,7 +164,7 @@ fn calls(window: &Over, needed: &Needed) -> Result<Vec<Call>> {
         };
         found.push(Call { place, frame, function });
     }
-    // One operator has enough rows for all of them.
+    // One operator keeps enough rows for all calls of LAG.
     let rows = |call: &Call| if let Function::Lag { rows, .. } = &call.function { Some(*rows) } else { None };
     let most = found.iter().filter_map(rows).max();
     let lags = found.iter_mut().filter(|call| rows(call).is_some());
@@ -173,7 +172,7 @@ fn calls(window: &Over, needed: &Needed) -> Result<Vec<Call>> {
     Ok(found)
 }
 
-/// Whether a time by which rows are ordered is processing time. `None`: it is neither that nor an event time.
+/// Whether a time in ORDER BY is processing time. `None`: it is no event time either.
 pub(super) fn is_by_clock(time: &Logical, input: &Rel, index: &Columns) -> Option<bool> {
     match time {
         Logical::Column(column) => event_time_of(input, index.find(column)?).map(|time| time.by_clock()),
@@ -181,7 +180,7 @@ pub(super) fn is_by_clock(time: &Logical, input: &Rel, index: &Columns) -> Optio
     }
 }
 
-/// What the rows are ordered by, and whether that is processing time.
+/// The time in ORDER BY, and whether it is processing time.
 fn time<'a>(sorts: &'a [Sort], window: &Over, index: &Columns) -> Result<(&'a Logical, bool)> {
     let wrong = |what: &str| Error::user(format!("OVER {what}")).remedy(EXAMPLE);
     let [sort] = sorts else {
@@ -205,14 +204,14 @@ fn order(by_clock: bool, calls: &mut [Call]) -> Order {
     if calls.iter().any(|call| matches!(call.frame, Frame::Range { preceding_ms: Some(_) })) {
         return Order::Clock;
     }
-    // As in Flink, no two rows have the same processing time then.
+    // As in Flink, no two rows have the same processing time here.
     let ranges = calls.iter_mut().filter(|call| matches!(call.frame, Frame::Range { .. }));
     ranges.for_each(|call| call.frame = Frame::Rows { preceding: None });
     Order::Arrival
 }
 
 impl Lowering<'_> {
-    /// Lowers functions over the rows before each row.
+    /// Lowers window functions over preceding rows.
     pub(super) fn over(&mut self, window: &Over, needed: &Needed) -> Result<Stream> {
         let index = window.input.columns();
         let first = window.window_expr.first().ok_or_else(|| Error::internal("OVER without a function"))?;
@@ -238,7 +237,7 @@ impl Lowering<'_> {
         };
         let mut stream = self.rows_in_batch(stream)?;
         check_stream(&stream, "OVER", by_time, index)?;
-        stream.settle_window()?;
+        stream.assign_windows()?;
         let mut rows = RowColumns::default();
         for key in partition {
             rows.key(&mut stream, key, index, "OVER")?;
@@ -269,7 +268,7 @@ impl Lowering<'_> {
         Ok(next)
     }
 
-    /// Sends rows to the tasks of their partitions.
+    /// Exchanges rows by partition.
     pub(super) fn partitioned(&mut self, mut stream: Stream, exprs: Vec<NamedExpr>, keys: usize, name: &str) -> Stream {
         (stream.window, stream.stamps) = (None, Vec::new());
         stream.project(exprs, false);
@@ -295,7 +294,7 @@ impl Function {
     }
 }
 
-/// Whether the rows have the order that `what` needs.
+/// Checks that rows are append-only and in the order that `what` needs.
 pub(super) fn check_stream(stream: &Stream, what: &str, time: Option<&Logical>, index: &Columns) -> Result<()> {
     if stream.weight.is_some() {
         return Err(Error::user(format!("{what} needs rows that stay, but these are results that are updated"))
@@ -316,7 +315,7 @@ pub(super) fn check_stream(stream: &Stream, what: &str, time: Option<&Logical>, 
     Ok(())
 }
 
-/// What is known of times behind rows that have waited for one: that one, and the other columns of the same
+/// The times of rows that have waited for an event time: this event time and the other columns of the same
 /// window.
 pub(super) fn times_behind(stream: &Stream, waited_for: Option<usize>) -> Times {
     let of_window = |column: usize| stream.columns.get(column).is_some_and(|column| column.window.is_some());
@@ -335,7 +334,7 @@ fn add_operators(stream: &mut Stream, spec: &OverSpec, specs: Vec<(Frame, usize,
         }
     }
     let mut fields: Vec<Field> = spec.schema.fields().iter().map(|field| field.as_ref().clone()).collect();
-    // The columns of the results of each function.
+    // The output column of each call.
     let mut results: BTreeMap<usize, usize> = BTreeMap::new();
     let last = frames.len().saturating_sub(1);
     for (number, (frame, calls)) in frames.into_iter().enumerate() {
@@ -362,8 +361,8 @@ fn add_operators(stream: &mut Stream, spec: &OverSpec, specs: Vec<(Frame, usize,
     stream.columns.extend((0..window.window_expr.len()).map(of_call));
 }
 
-/// The physical columns that these logical ones are, and others, in order. The logical ones are over them
-/// from now on.
+/// The physical columns of these logical columns and `others`, sorted. The logical columns are changed to the
+/// positions in this list.
 pub(super) fn keep_columns(columns: &mut [LogicalColumn], others: impl Iterator<Item = usize>) -> Vec<usize> {
     let column_of = |expr: &Expr| if let Expr::Column(column) = expr { Some(*column) } else { None };
     let logical = columns.iter().filter_map(|column| column_of(column.value.as_ref()?));
@@ -377,14 +376,14 @@ pub(super) fn keep_columns(columns: &mut [LogicalColumn], others: impl Iterator<
     kept
 }
 
-/// The columns of rows that are sent to the tasks of their partitions.
+/// The columns of rows that are exchanged by partition.
 #[derive(Default)]
 pub(super) struct RowColumns {
     pub(super) exprs: Vec<NamedExpr>,
 }
 
 impl RowColumns {
-    /// A key of the partition of `what`.
+    /// Adds a key of the partition of `what`.
     pub(super) fn key(&mut self, stream: &mut Stream, key: &Logical, index: &Columns, what: &str) -> Result<()> {
         let data_type = key.get_type(index).map_err(planning_error)?;
         if has_map(&data_type) {
@@ -402,7 +401,7 @@ impl RowColumns {
         Ok(self.exprs.len() - 1)
     }
 
-    /// The place of a column, which is added if it is new.
+    /// The index of a column, which is added if it is new.
     pub(super) fn column(&mut self, column: NamedExpr) -> usize {
         let same = |own: &NamedExpr| own.expr == column.expr && own.data_type == column.data_type;
         self.exprs.iter().position(same).unwrap_or_else(|| {
@@ -416,7 +415,7 @@ impl RowColumns {
         Expr::Column(self.column(NamedExpr { name, expr, data_type, nullable: true }))
     }
 
-    /// A call over these columns. Literals of aggregates stay what they are.
+    /// A call over these columns. Literal arguments of aggregates stay literals.
     fn function(&mut self, call: &Call, window: &Over, index: &Columns, stream: &mut Stream) -> Result<AggregateSpec> {
         let field = window.columns.field(window.input.width() + call.place);
         let spec = |function: &str, args: Vec<Expr>| AggregateSpec {
@@ -428,7 +427,7 @@ impl RowColumns {
             data_type: field.data_type().clone(),
             nullable: field.is_nullable(),
         };
-        // At most as many rows as memory has.
+        // At most the number of rows that fit into memory.
         let number = |number: u64| Expr::number(number.cast_signed());
         match &call.function {
             Function::Number => Ok(spec("count", vec![number(1)])),
@@ -464,7 +463,7 @@ impl RowColumns {
         }
     }
 
-    /// The logical columns that are needed above, over these columns.
+    /// The logical columns needed above, over these columns.
     pub(super) fn columns(&mut self, stream: &Stream, needed: &Needed) -> Vec<LogicalColumn> {
         let columns = stream.columns.iter().enumerate().map(|(column, logical)| {
             let value = logical.value.as_ref().filter(|_| needed.contains(&column));

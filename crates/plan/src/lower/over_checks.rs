@@ -1,4 +1,4 @@
-//! What calls with `OVER` may not have, because it would have no effect, or a wrong one.
+//! Checks of calls with `OVER`: refuses clauses without an effect or with a wrong one.
 
 use anabranch_model::{Error, Result};
 use arrow::datatypes::{DataType, TimeUnit};
@@ -10,8 +10,8 @@ use crate::maps::shown;
 use crate::place::planning_error;
 use crate::rel::{Columns, Over};
 
-/// Functions that are no aggregates have neither `IGNORE NULLS` nor `DISTINCT`. Their `FILTER` is refused
-/// before, with the text.
+/// Functions that are no aggregates have neither `IGNORE NULLS` nor `DISTINCT`. The binder refuses their
+/// `FILTER`.
 pub(super) fn check_calls(window: &Over) -> Result<()> {
     for expr in &window.window_expr {
         let call = call(expr)?;
@@ -26,7 +26,7 @@ pub(super) fn check_calls(window: &Over) -> Result<()> {
     Ok(())
 }
 
-/// The order of rows is that of milliseconds.
+/// Rows are ordered by milliseconds.
 pub(super) fn check_precision(time: &Logical, window: &Over, index: &Columns) -> Result<()> {
     let digits = match time.get_type(index).map_err(planning_error)? {
         DataType::Timestamp(TimeUnit::Microsecond, _) => 6,

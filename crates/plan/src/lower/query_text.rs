@@ -1,4 +1,4 @@
-//! The text by which a query is known again.
+//! The text that identifies a query.
 
 use anabranch_model::Result;
 use datafusion_common::tree_node::TreeNodeRecursion;
@@ -6,8 +6,8 @@ use datafusion_common::tree_node::TreeNodeRecursion;
 use crate::place::planning_error;
 use crate::rel::Rel;
 
-/// Words of a query that differ where queries differ. The text of a plan names the first rows of VALUES
-/// alone: the others follow it.
+/// A text that differs for different queries. The text of a plan has only the first rows of VALUES; this one
+/// has all.
 pub(super) fn query_text(plan: &Rel) -> Result<String> {
     const NAMED: usize = 5;
     let mut text = plan.to_string();

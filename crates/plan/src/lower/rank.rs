@@ -1,5 +1,5 @@
-//! The first rows of each partition: `ROW_NUMBER() OVER (PARTITION BY ... ORDER BY ...)` with a condition
-//! that bounds the number.
+//! Lowers the first rows of each partition: `ROW_NUMBER() OVER (PARTITION BY ... ORDER BY ...)` with a
+//! condition that bounds the number.
 
 use std::collections::BTreeMap;
 
@@ -22,10 +22,9 @@ use crate::place::planning_error;
 use crate::rel::{Columns, Filter, Over, Rel, name_of};
 use crate::settings::RuntimeMode;
 
-/// Short name of the stages of ranks.
 const RANK: &str = "rank";
 
-/// The call of `ROW_NUMBER` in a plan's node, if it is its only one.
+/// The call of `ROW_NUMBER`, if it is the node's only call.
 pub(crate) fn row_number(window: &Over) -> Option<&WindowFunction> {
     let [expr] = window.window_expr.as_slice() else { return None };
     let Logical::WindowFunction(call) = expr else { return None };
@@ -35,7 +34,7 @@ pub(crate) fn row_number(window: &Over) -> Option<&WindowFunction> {
     }
 }
 
-/// Whether a column of a plan is the number that a rank below gives.
+/// Whether a column of a plan is a row number.
 fn is_number(plan: &Rel, column: usize) -> bool {
     match plan {
         Rel::Over(window) => row_number(window).is_some() && column == window.input.width(),
@@ -55,7 +54,8 @@ fn below_column(expr: &Logical, below: &Columns) -> Option<usize> {
     if let Logical::Column(column) = expr { below.find(column) } else { None }
 }
 
-/// The name of the column of a key: that of the column that it is, or its text. State is recognized by it.
+/// The name of a key's column: the name of the column that the key is, or its text. Checkpoints identify
+/// state by it.
 pub(super) fn key_name(key: &Logical, number: usize, columns: &Columns) -> Result<String> {
     let name = match key {
         Logical::Column(column) => name_of(column).to_owned(),
@@ -67,8 +67,8 @@ pub(super) fn key_name(key: &Logical, number: usize, columns: &Columns) -> Resul
     Ok(format!("${name} {number}"))
 }
 
-/// A text of the library with the types of its casts as users write them: `CAST(a AS Int64)` is also written
-/// by ours, as `CAST(a AS BIGINT)`.
+/// Replaces DataFusion's types in casts: `CAST(a AS Int64)` becomes `CAST(a AS BIGINT)`, as our own casts are
+/// written.
 fn with_sql_casts(text: &str) -> String {
     let mut parts = text.split(" AS ");
     let mut shown = parts.next().unwrap_or_default().to_owned();
@@ -81,8 +81,8 @@ fn with_sql_casts(text: &str) -> String {
     shown
 }
 
-/// How many rows a condition on the number of a row lets pass at most, and whether it says more: `n <= 5`, `n
-/// < 6`, `n = 1`, `5 >= n`; `n = 2` does.
+/// The upper bound that a condition sets on a row number, and whether the condition says more: `n <= 5`, `n <
+/// 6`, `n = 1` and `5 >= n` do not; `n = 2` does.
 fn limit_of(condition: &Logical, plan: &Rel) -> Option<(u64, bool)> {
     let Logical::BinaryExpr(BinaryExpr { left, op, right }) = condition else { return None };
     let index = plan.columns();
@@ -103,7 +103,7 @@ fn limit_of(condition: &Logical, plan: &Rel) -> Option<(u64, bool)> {
     u64::try_from(limit.max(0)).ok().map(|limit| (limit, op == Operator::Eq && limit != 1))
 }
 
-/// A filter on the number of a row: the bound, and the rest of the condition.
+/// The upper bound that a filter sets on a row number, and the rest of its condition.
 pub(crate) fn bounded_number(filter: &Filter) -> Option<(u64, Option<Logical>)> {
     let (mut limit, mut rest): (Option<u64>, Vec<Logical>) = (None, Vec::new());
     for condition in split_conjunction(&filter.predicate) {
@@ -119,22 +119,22 @@ pub(crate) fn bounded_number(filter: &Filter) -> Option<(u64, Option<Logical>)> 
 }
 
 impl Lowering<'_> {
-    /// Lowers a numbering of rows of which the first are needed.
+    /// Lowers a numbering of which only the first rows are needed.
     pub(super) fn rank(&mut self, window: &Over, call: &WindowFunction, limit: u64, needed: &Needed) -> Result<Stream> {
         let inputs = window.input.width();
         let index = window.input.columns();
         let (partition, order) = (&call.params.partition_by, &call.params.order_by);
         let mut below = columns_of(partition.iter().chain(order.iter().map(|sort| &sort.expr)), index)?;
         below.extend(needed.iter().filter(|column| **column < inputs));
-        // Where all rows are there before, none is late, unless windows follow, which wait for event time
-        // too.
+        // In batch mode all rows are present, so none is late. Windows above wait for event time
+        // nevertheless.
         let waits = self.mode != RuntimeMode::Batch || self.by_clock == Some(false);
         let first = first_by(window).filter(|first| limit == 1 && (waits || matches!(first, FirstBy::Arrival)));
         let mut stream = match first {
             Some(FirstBy::EventTime(_)) => self.plan_by(false, &window.input, &below)?,
             _ => self.plan(&window.input, &below)?,
         };
-        stream.settle_window()?;
+        stream.assign_windows()?;
         let windowed = window_of(&mut stream, partition, index);
         match first.filter(|first| windowed.is_none() && stays(&stream, *first, index)) {
             Some(first) => {
@@ -145,7 +145,7 @@ impl Lowering<'_> {
         }
     }
 
-    /// Lowers a numbering of which so many rows are needed of each partition, or of each window of one.
+    /// Lowers a top-N: the first rows of each partition, or of each window of a partition.
     fn first_rows(
         &mut self,
         mut stream: Stream,
@@ -165,7 +165,7 @@ impl Lowering<'_> {
         });
         let keys = partition.len() + usize::from(last.is_some());
         if stream.weight.is_some() {
-            // A row would be taken back at another time than it came.
+            // A row and its retraction would have different times.
             stream.stamps = Vec::new();
         }
         let (mut exprs, places) = sorted_columns(&mut stream, (partition, last, order), index, needed)?;
@@ -229,7 +229,7 @@ impl Lowering<'_> {
         (next.label, next.tasks_max) = (label, tasks_max);
         match spec.window {
             Some(_) => next.times.retain(|column, _| outputs[*column].window.is_some()),
-            // Of rows that are updated, what is an event time stays one.
+            // An event time of updating rows stays an event time.
             None => next.times.retain(|_, ms| *ms <= 0),
         }
         next.physical = spec.output_schema().fields().iter().map(|field| field.as_ref().clone()).collect();
@@ -240,19 +240,20 @@ impl Lowering<'_> {
     }
 }
 
-/// Whether the last row by a time is asked for: of rows of the same time, Flink has the one that came last.
+/// Whether the last row by a time is requested. Of several rows with this time, Flink keeps the one that
+/// arrived last.
 fn is_latest(window: &Over, call: &WindowFunction) -> bool {
     let [sort] = call.params.order_by.as_slice() else { return false };
     let index = window.input.columns();
     !sort.asc && !is_limit(window) && is_by_clock(&sort.expr, &window.input, index).is_some()
 }
 
-/// The columns that the keys of partitions are, or have the values of.
+/// The columns that have the values of the partition keys.
 pub(super) fn unique_keys(partition: &[Logical], index: &Columns) -> Option<Vec<usize>> {
     partition.iter().map(|key| same_values(key, index)).collect()
 }
 
-/// The windows of the rows, if each partition is of one window and rows stay.
+/// The windows of the rows, if a window column is a partition key and rows are append-only.
 fn window_of(stream: &mut Stream, partition: &[Logical], index: &Columns) -> Option<Windowed> {
     let is_of_window =
         |key: &Logical| stream.plain_column(key, index).is_some_and(|column| stream.window_column(column).is_some());
@@ -260,8 +261,7 @@ fn window_of(stream: &mut Stream, partition: &[Logical], index: &Columns) -> Opt
     stream.window.take().filter(|_| are_of_windows)
 }
 
-/// The columns of a rank: keys, order, and others that are needed; and where the logical columns are among
-/// them.
+/// The input columns of a top-N.
 fn sorted_columns(
     stream: &mut Stream,
     (partition, last, order): (&[Logical], Option<NamedExpr>, &[Sort]),

@@ -1,8 +1,7 @@
-//! Lets a source give single fields of its ROW columns, if the query reads nothing else of them.
+//! Reads single fields of a source's ROW columns, if a query reads nothing else of them.
 //!
-//! A connector whose table has rows of many fields need not make those that no one reads, nor the rows. Where
-//! all that a chain reads of a column `bid` are its fields, the source has columns such as `bid.price` in its
-//! place.
+//! A connector whose table has rows of many fields need not decode unread fields, nor build the rows. If a
+//! chain reads only fields of a column `bid`, the source has columns such as `bid.price` instead.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -10,23 +9,23 @@ use std::sync::Arc;
 use anabranch_dataflow::{Expr, NamedExpr, OperatorSpec, SourceSpec, Stage};
 use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
 
-/// What a chain reads of the columns of its source.
+/// The columns and fields that a chain reads of its source.
 #[derive(Default)]
 struct Reads {
-    /// Columns that are read otherwise than by a field.
+    /// Columns that are read as a whole.
     whole: BTreeSet<usize>,
     /// The fields that are read, by column.
     fields: BTreeMap<usize, BTreeSet<usize>>,
 }
 
-/// Replaces ROW columns of a table by their fields, where its readers only read fields.
+/// Replaces ROW columns of a table by their fields, if all readers read only fields.
 pub(super) fn read_fields_alone(readers: &mut [&mut Stage]) {
     let mut all: Vec<(Schema, Reads)> = readers.iter_mut().filter_map(|stage| Reads::of_stage(stage)).collect();
     if all.len() < readers.len() {
         return;
     }
     let mut whole = BTreeSet::new();
-    // A field that some reader reads, by declared column.
+    // One of the read fields, by declared column.
     let mut fields: BTreeMap<usize, usize> = BTreeMap::new();
     for (stage, (_, reads)) in readers.iter().zip(&all) {
         let declared = |column: &usize| stage.source.as_ref().and_then(|of| of.projection.get(*column)).copied();
@@ -39,7 +38,7 @@ pub(super) fn read_fields_alone(readers: &mut [&mut Stage]) {
     for (stage, (decoded, reads)) in readers.iter_mut().zip(&mut all) {
         let Some(source) = stage.source.as_mut().filter(|_| !divided.is_empty()) else { continue };
         if reads.fields.is_empty() && source.projection.iter().all(|column| divided.contains(column)) {
-            // A reader that only counts rows still needs one column: a field that another one reads.
+            // A reader that only counts rows still needs one column: a field that another reader reads.
             let counted = source.projection.first().and_then(|column| fields.get(column));
             reads.fields.extend(counted.map(|field| (0, BTreeSet::from([*field]))));
         }
@@ -52,15 +51,15 @@ pub(super) fn read_fields_alone(readers: &mut [&mut Stage]) {
     }
 }
 
-/// Calls `visit` with each expression over the source's columns. Returns false if something else reads the
-/// columns too.
+/// Calls `visit` with each expression over the source's columns. Returns false if an operator reads the
+/// columns in another way.
 fn each_expr(source: &mut SourceSpec, operators: &mut [OperatorSpec], visit: &mut dyn FnMut(&mut Expr)) -> bool {
     source.watermark.iter_mut().for_each(|watermark| visit(&mut watermark.time));
     each_first_expr(operators, visit)
 }
 
-/// Calls `visit` with each expression over the columns that enter a chain. Returns false if something else
-/// reads them too.
+/// Calls `visit` with each expression over the columns that enter a chain. Returns false if an operator reads
+/// them in another way.
 pub(super) fn each_first_expr(operators: &mut [OperatorSpec], visit: &mut dyn FnMut(&mut Expr)) -> bool {
     for operator in operators {
         let (keys, aggregates): (&mut [NamedExpr], &mut [_]) = match operator {
@@ -85,7 +84,7 @@ pub(super) fn each_first_expr(operators: &mut [OperatorSpec], visit: &mut dyn Fn
     false
 }
 
-/// Sets the columns that enter the first operator that does not pass them on.
+/// Sets the input schema of the first operator that is no filter.
 pub(super) fn each_input_schema(operators: &mut [OperatorSpec], schema: &SchemaRef) {
     match operators.iter_mut().find(|operator| !matches!(operator, OperatorSpec::Filter { .. })) {
         Some(OperatorSpec::WindowAggregate(spec)) => spec.input_schema = Arc::clone(schema),
@@ -94,7 +93,7 @@ pub(super) fn each_input_schema(operators: &mut [OperatorSpec], schema: &SchemaR
     }
 }
 
-/// The column and the index of the field, if the expression is a field of a column.
+/// The column and the field's index, if the expression is a field of a column.
 fn field_of(expr: &Expr, decoded: &Schema) -> Option<(usize, usize)> {
     let Expr::Call { function, args, .. } = expr else { return None };
     let [Expr::Column(column), Expr::Literal(name)] = args.as_slice() else { return None };
@@ -104,7 +103,7 @@ fn field_of(expr: &Expr, decoded: &Schema) -> Option<(usize, usize)> {
 }
 
 impl Reads {
-    /// Of the first operators of a stage with a source, and the columns of the source.
+    /// The reads of a stage with a source, and the source's columns.
     fn of_stage(stage: &mut Stage) -> Option<(Schema, Reads)> {
         let source = stage.source.as_mut()?;
         let decoded = source.decoded().ok()?;
@@ -128,14 +127,14 @@ impl Reads {
     }
 }
 
-/// Where the columns of a source are now.
+/// The new indexes of a source's columns.
 struct Places {
-    /// Of columns that are read whole, by their former places.
+    /// Of columns that are read as a whole, by their former indexes.
     whole: BTreeMap<usize, usize>,
     fields: BTreeMap<(usize, usize), usize>,
 }
 
-/// Divides some of the declared columns into their fields. Of the decoded ones among them, `fields` are read.
+/// Divides some of the declared columns into their fields. `fields`: the read fields by decoded column.
 fn replace_columns(
     source: &mut SourceSpec,
     divided: &BTreeSet<usize>,
@@ -171,7 +170,7 @@ fn replace_columns(
     places
 }
 
-/// Makes an expression read the columns at their new places.
+/// Changes an expression to the new indexes.
 fn point(expr: &mut Expr, before: &Schema, places: &Places) {
     let place = match (field_of(expr, before), &*expr) {
         (Some(field), _) if places.fields.contains_key(&field) => places.fields.get(&field),

@@ -1,4 +1,4 @@
-//! Converts scans to sources: which columns to decode, and event time over them.
+//! Converts scans to sources: the columns to decode, and the event time.
 
 use std::sync::Arc;
 
@@ -24,7 +24,7 @@ impl Lowering<'_> {
     pub(super) fn scan(&mut self, scan: &Get, want: &Want) -> Result<Stream> {
         let needed = &want.columns;
         let table = plain_scan(scan, want.asked)?;
-        // From index in the scan to index in the record.
+        // From an index in the scan to an index in the record.
         let declared_index = |index: usize| scan.projection.as_ref().map_or(index, |projection| projection[index]);
         let planned = table.watermark.as_ref().map(|of| of.in_zone(self.table.zone, self.catalog)).transpose()?;
         let event_time = planned.as_deref().map(|plan| event_time(table, plan)).transpose()?;
@@ -33,13 +33,13 @@ impl Lowering<'_> {
         projection.extend(table.weight());
         let on_late = if self.by_clock == Some(true) { OnLate::Drop } else { self.on_late(table)? };
         let reads = self.reads_of(event_time.as_ref().map(|(expr, ..)| expr));
-        // Late rows are written whole.
+        // Late rows are written with all columns.
         let is_whole = on_late != OnLate::Drop;
         if is_whole {
             projection.extend(0..table.physical.fields().len());
         }
         if projection.is_empty() {
-            // A count of rows still needs one column for the number of rows: the cheapest.
+            // A count of rows still needs one column: the cheapest.
             projection.insert(narrowest(table));
         }
         let projection: Vec<usize> = projection.into_iter().collect();
@@ -91,16 +91,16 @@ impl Lowering<'_> {
         Ok(stream)
     }
 
-    /// What a table with this event time adds to its rows.
+    /// The stamps that the source adds to its rows, for a table with this event time.
     fn reads_of(&self, event_time: Option<&LogicalExpr>) -> Reads {
         Reads {
             clock: self.reads.clock || event_time.is_some_and(is_read_by),
-            // Event time is processing time there.
+            // With processing time there is no watermark.
             watermark: self.reads.watermark && self.by_clock != Some(true),
         }
     }
 
-    /// The watermark of a table whose event time is this expression over this scan.
+    /// The watermark of a table with this event-time expression.
     fn watermark(
         &self,
         table: &Table,
@@ -133,29 +133,29 @@ impl Lowering<'_> {
     }
 }
 
-/// The place of a column of the record among those that are decoded.
+/// The index of a record's column among the decoded columns.
 fn decoded_index(projection: &[usize], declared: usize) -> Result<usize> {
     projection.binary_search(&declared).map_err(|_| Error::internal(format!("column {declared} is not decoded")))
 }
 
-/// The table of a scan that does nothing else. `asks`: it is asked by key.
+/// The table of a scan. `asks`: it is looked up by key.
 fn plain_scan(scan: &Get, asks: bool) -> Result<&Table> {
     let table = Table::of_scan(scan)?;
     if asks { Ok(table) } else { table.check_readable().map(|()| table) }
 }
 
-/// Whether a stage of a table with so many partitions can have the tasks that an option gives it.
+/// Refuses a number of tasks above the table's number of partitions.
 fn check_own(label: &str, own: Option<u32>, most: u32) -> Result<()> {
     let Some(tasks) = own.filter(|own| *own > most) else { return Ok(()) };
     let what = format!("stage '{label}' cannot have {tasks} tasks: its table has {most} partitions");
     Err(Error::user(what).at("option 'stage-parallelism'").remedy(format!("use at most {most}")))
 }
 
-/// The event time of a table: its expression, the scan below it, and the physical columns that it reads.
+/// The event time of a table: its expression, the scan below, and the physical columns that it reads.
 fn event_time<'a>(table: &Table, plan: &'a Rel) -> Result<(LogicalExpr, &'a Rel, Needed)> {
-    // A physical column needs no projection.
+    // A physical column has no projection.
     let (mut expr, mut input) = (LogicalExpr::Column(plan.columns().id(0)), plan);
-    // What an expression has twice, the optimizer has computed in a projection below.
+    // The optimizer computes a repeated subexpression in a projection below.
     while let Rel::Project(projection) = input {
         expr = with_columns_of(expr, projection).map_err(planning_error)?;
         input = projection.input.as_ref();
@@ -173,7 +173,7 @@ fn event_time<'a>(table: &Table, plan: &'a Rel) -> Result<(LogicalExpr, &'a Rel,
     Ok((expr, input, reads))
 }
 
-/// The expression with what a projection computes in place of its columns.
+/// Replaces columns of a projection by their expressions.
 fn with_columns_of(expr: LogicalExpr, projection: &Project) -> datafusion_common::Result<LogicalExpr> {
     let columns = &projection.columns;
     let replaced = expr.walk_up(&mut |expr| match &expr {
@@ -186,7 +186,7 @@ fn with_columns_of(expr: LogicalExpr, projection: &Project) -> datafusion_common
     Ok(replaced.data)
 }
 
-/// The place of the event time among the columns of a scan.
+/// The index of the event time in a scan.
 fn event_time_place(table: &Table, scan: &Get) -> Option<usize> {
     let watermark = table.watermark.as_ref()?;
     scan.columns.fields().iter().position(|field| *field.name() == watermark.column)
@@ -205,7 +205,7 @@ fn by_clock(column: usize) -> WatermarkSpec {
     }
 }
 
-/// Index in the record of a scan's column.
+/// The index in the record of a scan's column.
 fn scan_column(plan: &Rel, index: usize) -> usize {
     match plan {
         Rel::Get(Get { projection: Some(projection), .. }) => projection[index],
@@ -213,7 +213,7 @@ fn scan_column(plan: &Rel, index: usize) -> usize {
     }
 }
 
-/// The column that is the cheapest to decode.
+/// The column that is cheapest to decode.
 fn narrowest(table: &Table) -> usize {
     let width = |data_type: &DataType| data_type.primitive_width().unwrap_or(usize::MAX);
     let fields = table.physical.fields().iter().enumerate();

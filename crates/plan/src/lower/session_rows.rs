@@ -1,5 +1,5 @@
-//! Rows of sessions, where they are not aggregated by what divides the sessions: they wait until their
-//! session ends, as a list of rows beside its bounds, and then each leaves with them.
+//! Rows of sessions that are not aggregated by the session's keys: they wait for the end of the session in a
+//! list beside the session's bounds, and leave with these.
 
 use std::collections::BTreeSet;
 
@@ -17,16 +17,15 @@ use crate::rel::{Aggregate, Columns};
 use crate::settings::RuntimeMode;
 use crate::window_assign::WINDOW_COLUMNS;
 
-/// Short name of the stages in which rows wait.
 const SESSIONS: &str = "sessions";
 
 impl Stream {
-    /// The sessions of rows, if their bounds are not known yet.
+    /// The sessions of the rows, if their bounds are not known yet.
     pub(super) fn open_sessions(&self) -> Option<&Windowed> {
         self.window.as_ref().filter(|of| !of.settled && matches!(of.window, Window::Session { .. }))
     }
 
-    /// Whether rows are grouped by their sessions and by what divides these, and read nothing else of the
+    /// Whether an aggregation groups by session and by the session's keys, and reads nothing else of the
     /// sessions.
     fn groups_sessions(&mut self, aggregate: &Aggregate, below: &Columns) -> Result<bool> {
         let Some(Windowed { partition, .. }) = self.open_sessions().cloned() else { return Ok(true) };
@@ -44,14 +43,14 @@ impl Stream {
 }
 
 impl Lowering<'_> {
-    /// Lets rows wait for the end of their sessions, unless they stay and are aggregated by them.
+    /// Holds rows until their sessions end, unless they are append-only and aggregated by session.
     pub(super) fn sessions_for(&mut self, aggregate: &Aggregate, below: &Columns, stream: Stream) -> Result<Stream> {
         let mut stream = stream;
         let are_open = stream.weight.is_some() && stream.open_sessions().is_some();
         if stream.groups_sessions(aggregate, below)? && !are_open { Ok(stream) } else { self.session_rows(stream) }
     }
 
-    /// Lets rows wait for the end of their sessions.
+    /// Holds rows until their sessions end.
     pub(super) fn session_rows(&mut self, mut stream: Stream) -> Result<Stream> {
         self.check_sessions(&stream)?;
         stream.stamps.clear();
@@ -105,7 +104,7 @@ impl Lowering<'_> {
         Ok(next)
     }
 
-    /// Refuses options that would have no effect.
+    /// Refuses options without effect.
     fn check_sessions(&self, stream: &Stream) -> Result<()> {
         let ends = stream.bounded && self.mode != RuntimeMode::Streaming;
         if self.table.emission.is_none() || ends { Ok(()) } else { Err(emitted_once()) }
@@ -117,8 +116,7 @@ pub(super) fn emitted_once() -> Error {
         .remedy("leave out 'table.exec.emit.allow-lateness' and 'table.exec.emit.early-fire.enabled' for this job")
 }
 
-/// The columns as fields of a row, whose names differ and which may all be NULL, as those of a row that is
-/// computed.
+/// The columns as nullable fields of a row, with unique names.
 fn row_fields(columns: &[Field]) -> Fields {
     let mut names = BTreeSet::new();
     let field = |(place, field): (usize, &Field)| match names.insert(field.name().clone()) {
@@ -128,7 +126,7 @@ fn row_fields(columns: &[Field]) -> Fields {
     columns.iter().enumerate().map(field).collect()
 }
 
-/// A row of these fields, each with the column that it has the values of.
+/// The row constructor for these fields. Each has the value of a column.
 pub(super) fn row_of<'a>(fields: impl Iterator<Item = (&'a Field, usize)>) -> Expr {
     let (fields, columns): (Vec<&Field>, Vec<usize>) = fields.unzip();
     let args = fields.iter().zip(columns).flat_map(|(field, column)| [Expr::text(field.name()), Expr::Column(column)]);
@@ -141,7 +139,7 @@ pub(super) fn row_of<'a>(fields: impl Iterator<Item = (&'a Field, usize)>) -> Ex
     }
 }
 
-/// The list of the rows of a session.
+/// Collects the rows of a session in a list.
 fn all_rows(rows: &Fields, list: DataType) -> AggregateSpec {
     AggregateSpec {
         name: "rows".to_owned(),

@@ -1,4 +1,4 @@
-//! Expressions that several others contain are computed once, by a projection before what reads them.
+//! Common subexpressions are computed once, by a projection before the expressions that read them.
 
 use std::collections::HashMap;
 
@@ -8,17 +8,17 @@ use arrow::datatypes::{DataType, Field};
 /// An expression over the columns of some rows.
 pub(super) struct Read<'e> {
     pub(super) expr: &'e mut Expr,
-    /// Whether it is evaluated for each row. An aggregate with FILTER reads only some rows.
+    /// Whether it is evaluated on each row. An aggregate with FILTER is evaluated on some.
     pub(super) always: bool,
 }
 
-/// What is computed before `reads`, which read the columns of the last of these projections afterwards. None:
-/// nothing costly is in `reads` more than once.
+/// Extracts common subexpressions of `reads` into projections. Afterwards `reads` read the last of these.
+/// Empty: no costly subexpression is repeated.
 pub(super) fn share(reads: &mut [Read<'_>], columns: &[Field]) -> Vec<Vec<NamedExpr>> {
     let Some(mut computed) = Sharing::of(reads, columns).and_then(|sharing| sharing.apart(reads)) else {
         return Vec::new();
     };
-    // What is shared may share something itself.
+    // Common subexpressions may have common subexpressions themselves.
     let mut again: Vec<Read> =
         computed.iter_mut().map(|column| Read { expr: &mut column.expr, always: true }).collect();
     let mut all = share(&mut again, columns);
@@ -30,7 +30,7 @@ pub(super) fn share(reads: &mut [Read<'_>], columns: &[Field]) -> Vec<Vec<NamedE
 #[derive(Clone, Copy, Default)]
 struct Count {
     times: usize,
-    /// Whether it is evaluated for each row.
+    /// Whether it is evaluated on each row.
     always: bool,
 }
 
@@ -40,7 +40,7 @@ struct Sharing<'c> {
 }
 
 impl<'c> Sharing<'c> {
-    /// `None`: nothing costly is read more than once.
+    /// `None`: no costly subexpression is repeated.
     fn of(reads: &[Read<'_>], columns: &'c [Field]) -> Option<Self> {
         let mut sharing = Sharing { columns, counts: HashMap::new() };
         reads.iter().for_each(|read| sharing.count(read.expr, read.always));
@@ -77,7 +77,7 @@ impl<'c> Sharing<'c> {
         }
     }
 
-    /// Whether an expression costs more than to keep its values in a column.
+    /// Whether an expression costs more than storing its values in a column.
     fn is_worth_it(&self, expr: &Expr) -> bool {
         let is_number = |data_type: &DataType| data_type.is_numeric() || data_type.is_temporal();
         let type_of = |column: usize| self.columns.get(column).map(|field| field.data_type().clone());
@@ -91,7 +91,8 @@ impl<'c> Sharing<'c> {
         costs && !expr.varies() && reads_column(expr)
     }
 
-    /// Replaces what is shared in `reads`. The projection has that, and all else that `reads` read.
+    /// Replaces the common subexpressions in `reads`. The projection has these, and all other columns that
+    /// `reads` read.
     fn apart(&self, reads: &mut [Read<'_>]) -> Option<Vec<NamedExpr>> {
         let mut apart = Apart { sharing: self, columns: Vec::new(), places: HashMap::new() };
         for read in reads {
@@ -101,7 +102,7 @@ impl<'c> Sharing<'c> {
     }
 }
 
-/// A projection with what is shared.
+/// A projection with the common subexpressions.
 struct Apart<'s, 'c> {
     sharing: &'s Sharing<'c>,
     columns: Vec<NamedExpr>,
@@ -117,7 +118,7 @@ impl Apart<'_, '_> {
                 let (name, data_type, nullable) = (field.name(), field.data_type(), field.is_nullable());
                 Some(self.column(expr, name, data_type.clone(), nullable))
             }
-            // The source may give the field instead of the row.
+            // The source may provide the field instead of the row.
             expr if is_field(expr) || self.sharing.counts.contains_key(expr) => {
                 let columns = self.sharing.columns;
                 let type_of = |column: usize| columns.get(column).map(|field| field.data_type().clone());
@@ -143,7 +144,6 @@ impl Apart<'_, '_> {
     }
 }
 
-/// Whether an expression is a field of a column.
 pub(super) fn is_field(expr: &Expr) -> bool {
     let Expr::Call { function, args, .. } = expr else { return false };
     function == "get_field" && matches!(args.as_slice(), [Expr::Column(_), Expr::Literal(_)])

@@ -1,17 +1,15 @@
 //! One source for all stages that read a table in the same way.
 //!
-//! Lowering gives each reference to a table a source of its own. Afterwards, sources that differ only in the
-//! columns that they decode become one stage, which decodes the columns of all. Its rows go to its readers
-//! through forward exchanges, and each reader begins with a projection to its own columns. Filters stay with
-//! the readers.
+//! Lowering gives each reference to a table a source of its own. Then sources that differ only in their
+//! decoded columns become one stage, which decodes the columns of all. Forward exchanges send its rows to the
+//! readers. Each reader begins with a projection to its own columns. Filters stay with the readers.
 //!
-//! A table that is read to its end for the static side of a join is not shared: its reader takes all rows
-//! before the stream begins, and a source that also feeds the stream would wait for room there for ever. So
-//! shared sources only feed stages that take rows as they come, and a channel that is held back waits for
-//! markers that are on their way.
+//! A table that is read to its end for the static side of a join is not shared. Its reader takes all rows
+//! before the stream begins, so a source that also feeds the stream would wait for room in the stream's
+//! channel for ever. Therefore shared sources only feed stages that take rows as they arrive, and a channel
+//! that alignment holds back waits only for markers on their way.
 //!
-//! Which sources are shared does not depend on the number of tasks: positions have the same identities at
-//! any.
+//! The number of tasks does not affect sharing: positions have the same identities at any parallelism.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -26,7 +24,7 @@ use arrow::datatypes::Schema;
 use super::Lowering;
 use super::row_fields::{each_first_expr, each_input_schema, read_fields_alone};
 
-/// Scans that read a table in the same way: their stages have the same number of tasks.
+/// Scans that read a table in the same way. Their stages have the same number of tasks.
 pub(super) struct Readers {
     reading: SourceSpec,
     label: String,
@@ -34,7 +32,7 @@ pub(super) struct Readers {
 }
 
 impl Lowering<'_> {
-    /// The label of the stage of a source, and its own number of tasks if it has one.
+    /// The label of a source's stage, and its own number of tasks, if it has one.
     pub(super) fn source_label(&mut self, source: &SourceSpec) -> (String, Option<u32>) {
         let reading = reading(source);
         if let Some(readers) = self.lowered.readers.iter_mut().find(|readers| readers.reading == reading) {
@@ -47,7 +45,7 @@ impl Lowering<'_> {
         (label, own)
     }
 
-    /// A scan has no number of tasks of its own after all.
+    /// Removes a scan's label: its stage has a fixed number of tasks.
     pub(super) fn give_up_label(&mut self, label: &str) {
         let readers = &mut self.lowered.readers;
         readers.iter_mut().filter(|readers| readers.label == label).for_each(|readers| readers.scans -= 1);
@@ -58,7 +56,7 @@ impl Lowering<'_> {
     }
 }
 
-/// How a source reads its table, whatever columns it decodes.
+/// The source without its decoded columns: equal for scans that read a table in the same way.
 fn reading(source: &SourceSpec) -> SourceSpec {
     let declared = source.declared.fields().len();
     let place = |column: usize| source.projection.get(column).copied().unwrap_or(declared);
@@ -70,8 +68,8 @@ fn reading(source: &SourceSpec) -> SourceSpec {
     reading
 }
 
-/// Lets sources that read a table in the same way be one. Those of the stages `by_field` give fields of ROW
-/// columns as columns.
+/// Merges sources that read a table in the same way. Sources of the stages `by_field` provide fields of ROW
+/// columns.
 pub(super) fn share_sources(
     mut stages: Vec<Stage>,
     exchanges: Vec<Exchange>,
@@ -109,7 +107,7 @@ pub(super) fn share_sources(
     Ok((stages, all))
 }
 
-/// The stages with sources, those together that read a table in the same way and may share its rows.
+/// Groups the stages with sources: those in a group read a table in the same way and may share its rows.
 fn groups(stages: &[Stage], exchanges: &[Exchange]) -> Vec<BTreeSet<StageId>> {
     let are_static = static_stages(stages, exchanges);
     let (mut readings, mut groups) = (Vec::new(), Vec::new());
@@ -128,15 +126,15 @@ fn groups(stages: &[Stage], exchanges: &[Exchange]) -> Vec<BTreeSet<StageId>> {
     groups
 }
 
-/// A plan whose sources are being shared.
+/// A plan whose sources are being merged.
 #[derive(Default)]
 struct Sharing {
     stages: Vec<Stage>,
-    /// Those from shared sources to their readers.
+    /// The exchanges from shared sources to their readers.
     exchanges: Vec<Exchange>,
-    /// Of stages as they were lowered.
+    /// The new identifiers of stages, by their former ones.
     ids: BTreeMap<StageId, StageId>,
-    /// Stages that begin with an operator more than they were lowered with.
+    /// Stages with an additional operator at their beginning.
     shifted: BTreeSet<StageId>,
 }
 
@@ -153,7 +151,7 @@ impl Sharing {
         id
     }
 
-    /// The stage that decodes what these readers need.
+    /// Adds the stage that decodes the columns of all readers.
     fn source<'s>(&mut self, readers: impl Iterator<Item = &'s Stage> + Clone) -> Result<StageId> {
         let tasks_max = readers.clone().filter_map(|stage| stage.tasks_max).min();
         let (first, sources) = (readers.clone().next(), readers.clone().filter_map(|stage| stage.source.as_ref()));
@@ -187,7 +185,7 @@ impl Sharing {
         }))
     }
 
-    /// The stage of a reader, which takes the rows of a source now.
+    /// Adds the stage of a reader, fed by a source.
     fn reader(&mut self, stage: &Stage, source: StageId) -> Result<()> {
         let shared = self.stages[source.0 as usize].source.clone();
         let (own, shared) =
@@ -206,8 +204,8 @@ impl Sharing {
     }
 }
 
-/// Lets a chain over some columns take them from the rows of a shared source, which has each at its `place`.
-/// Returns whether the chain has one operator more: a projection to what it reads.
+/// Changes a chain to read the rows of a shared source, which has each column at its `place`. Returns whether
+/// the chain has an additional operator: a projection to the columns that it reads.
 fn take_columns(
     operators: &mut Vec<OperatorSpec>,
     decoded: &Schema,
@@ -219,7 +217,7 @@ fn take_columns(
         return Ok(false);
     }
     let mut read = BTreeSet::new();
-    // The event time of the source may have columns that nothing else reads.
+    // The event time of the source may need columns that no operator reads.
     let is_known = each_first_expr(operators, &mut |expr| expr.for_each_column(&mut |column| _ = read.insert(column)));
     if !is_known {
         read.extend(0..decoded.fields().len());
@@ -246,8 +244,7 @@ fn take_columns(
     Ok(true)
 }
 
-/// Where a source has a column that another one, which has no further columns, has at `column`. What sources
-/// add to rows comes last.
+/// The index in `source` of the column at `column` in `other`, whose columns are a subset. Stamps come last.
 fn place(source: &SourceSpec, other: &SourceSpec, column: usize) -> usize {
     if let Some(declared) = other.projection.get(column) {
         return source.projection.binary_search(declared).unwrap_or_default();
@@ -257,8 +254,8 @@ fn place(source: &SourceSpec, other: &SourceSpec, column: usize) -> usize {
     source.projection.len() + place.unwrap_or_default()
 }
 
-/// A table may also be read for the static side of a join, in the same way. The number of its tasks follows
-/// the label, but only the stage of the stream has it.
+/// The static side of a join may read a table in the same way. The number of its tasks follows the label, but
+/// only the stream's stage has the label.
 fn label_once(stages: &mut [Stage], exchanges: &[Exchange]) {
     let are_static = static_stages(stages, exchanges);
     let mut known = BTreeSet::new();

@@ -1,4 +1,4 @@
-//! The tables that sources write beside their rows: for records that cannot be decoded, and for late rows.
+//! Tables that sources write themselves: dead letters, and late rows.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -15,8 +15,8 @@ use crate::rel::Rel;
 use crate::table::Table;
 use crate::with_options::{LATE_TABLE, Malformed};
 
-/// The tables, by name, to which a query's tables write records that they cannot decode, and late rows. Like
-/// the query's own tables, they are those at the time of the statement.
+/// The tables, by name, for undecodable records and late rows of a query's tables. They are resolved at the
+/// time of the statement, like the query's own tables.
 pub(crate) fn side_tables(plan: &Rel, catalog: &Catalog) -> Result<BTreeMap<String, Arc<Table>>> {
     let mut found = BTreeMap::new();
     let mut add = |table: &Table, option: &str, name: &str, check: &dyn Fn(&Table) -> Result<()>| -> Result<()> {
@@ -58,7 +58,7 @@ fn check_dead_letter(target: &Table) -> Result<()> {
     )))
 }
 
-/// Whether a table has the columns of the rows of `source`, one after the other.
+/// Checks that a table has the columns of `source`, in order.
 fn check_late(source: &Table, target: &Table) -> Result<()> {
     if source.name == target.name {
         return Err(Error::user("its late rows would be rows of the same table").remedy("name another table"));

@@ -1,4 +1,4 @@
-//! The end of a query: its rows as a table takes them.
+//! The end of a query: writes its rows to a table.
 
 use anabranch_dataflow::{SinkSpec, Updates};
 use anabranch_model::{Error, Result};
@@ -9,12 +9,11 @@ use super::{Lowering, Output, Want};
 use crate::settings::RuntimeMode;
 
 impl Lowering<'_> {
-    /// Lowers a query with the table that takes its rows.
     pub(super) fn output(&mut self, output: &Output) -> Result<()> {
         let fields = output.plan.columns().fields();
         let mut want = Want::columns((0..fields.len()).collect());
         if matches!(output.updates, Updates::Upserted | Updates::Shown) && self.mode != RuntimeMode::Batch {
-            // A row without a value that must be there may be dropped.
+            // The sink may drop a row whose NOT NULL column is NULL.
             let stays = |column: &usize| output.sink.schema.field(*column).is_nullable() || !self.table.drop_nulls;
             want.may_vary =
                 (0..fields.len()).filter(|column| !output.sink.key.contains(column)).filter(stays).collect();
@@ -60,7 +59,7 @@ impl Lowering<'_> {
     }
 }
 
-/// Whether the table can take the rows.
+/// Checks that the table can take the rows.
 fn check_sink(output: &Output, stream: &Stream) -> Result<()> {
     let (table, key) = (&output.sink.table, &output.sink.key);
     if stream.weight.is_none() || matches!(output.updates, Updates::Written | Updates::Shown) {

@@ -1,5 +1,5 @@
-//! `ORDER BY` without `LIMIT`: rows leave in the order of event time as it goes on, or all rows at the end of
-//! a table that ends.
+//! Lowers `ORDER BY` without `LIMIT`: rows leave in the order of event time as it advances, or at the end of
+//! a bounded table.
 
 use anabranch_dataflow::{ExchangeKind, NamedExpr, OperatorSpec, Ordering, SortSpec};
 use anabranch_model::{Error, Result};
@@ -17,15 +17,14 @@ use crate::place::planning_error;
 use crate::rel::{Columns, Sort};
 use crate::settings::RuntimeMode;
 
-/// Short name of the stages that sort.
 const SORT: &str = "sort";
 
-/// What rows wait for.
+/// The event that releases rows.
 #[derive(Clone, Copy)]
 enum Order<'a> {
-    /// Event time, or processing time as windows have it.
+    /// Event time, or processing time with the precision of windows.
     Time { time: &'a Logical, by_clock: bool },
-    /// Nothing: they come in the order of processing time.
+    /// Arrival, which is the order of processing time.
     Arrival,
     /// The end of the input.
     End,
@@ -37,7 +36,7 @@ impl Order<'_> {
             return Order::End;
         };
         match is_by_clock(&first.expr, &sort.input, index) {
-            // No two rows have the same processing time then.
+            // No two rows have the same processing time here.
             Some(true) if sort.keys.len() == 1 => Order::Arrival,
             Some(by_clock) => Order::Time { time: &first.expr, by_clock },
             None => Order::End,
@@ -46,7 +45,7 @@ impl Order<'_> {
 }
 
 impl Lowering<'_> {
-    /// Lowers an order of rows, which a single task has.
+    /// Lowers ORDER BY, in a single task.
     pub(super) fn sort(&mut self, sort: &Sort, needed: &Needed) -> Result<Stream> {
         let index = sort.input.columns();
         let order = Order::of(sort, index, self.mode);
@@ -65,7 +64,7 @@ impl Lowering<'_> {
             Order::Arrival => check_stream(&stream, "ORDER BY", None, index)?,
             Order::End => self.check_end(&stream, sort)?,
         }
-        stream.settle_window()?;
+        stream.assign_windows()?;
         if let Order::Arrival = order {
             stream.materialize();
             return Ok(self.gathered(stream, SORT));
@@ -102,7 +101,7 @@ impl Lowering<'_> {
         Ok(next)
     }
 
-    /// Sends all rows, whose columns are computed, to a single task.
+    /// Sends all materialized rows to a single task.
     pub(super) fn gathered(&mut self, stream: Stream, name: &str) -> Stream {
         let (label, target, tasks_max) = self.stage_of_keys(name, true);
         let mut next = self.exchange_as_is(stream, ExchangeKind::Hash { keys: Vec::new() }, target, name);
@@ -110,7 +109,7 @@ impl Lowering<'_> {
         next
     }
 
-    /// Whether all rows can wait for the end of the input.
+    /// Checks that rows can wait for the end of the input.
     fn check_end(&self, stream: &Stream, sort: &Sort) -> Result<()> {
         if !stream.bounded || self.mode == RuntimeMode::Streaming {
             let error =
@@ -137,13 +136,13 @@ fn keys_of(sort: &Sort) -> String {
     sort.keys.iter().map(|key| shown(&key.expr)).collect::<Vec<_>>().join(", ")
 }
 
-/// Whether times have more digits than milliseconds.
+/// Whether times are finer than milliseconds.
 fn is_finer(time: &DataType) -> bool {
     matches!(time, DataType::Timestamp(TimeUnit::Microsecond | TimeUnit::Nanosecond, _))
 }
 
 impl RowColumns {
-    /// A column of the order, which is added if it is new.
+    /// Adds a column of the order, if it is new.
     fn order(&mut self, stream: &mut Stream, key: &Key, index: &Columns) -> Result<(usize, Ordering)> {
         let data_type = key.expr.get_type(index).map_err(planning_error)?;
         if has_map(&data_type) {

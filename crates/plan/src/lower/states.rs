@@ -1,4 +1,4 @@
-//! Which aggregates may run in two phases, and the columns of their partial states.
+//! The aggregates that can run in two phases, and the columns of their partial states.
 
 use std::sync::Arc;
 
@@ -12,7 +12,7 @@ use datafusion_expr::{Expr, ExprSchemable};
 use crate::place::planning_error;
 use crate::rel::Columns;
 
-/// Aggregates whose states merge to the same result in any order and are much smaller than their rows.
+/// Aggregates whose states merge in any order, and are much smaller than the rows.
 const MERGEABLE: [&str; 26] = [
     "count",
     "sum",
@@ -42,13 +42,12 @@ const MERGEABLE: [&str; 26] = [
     "approx_percentile_cont",
 ];
 
-/// Whether an aggregate may run in two phases. Aggregates with DISTINCT or an order cannot, because they need
-/// the rows.
+/// Whether an aggregate can run in two phases. Aggregates with DISTINCT or an order need the rows.
 pub(super) fn is_mergeable(spec: &AggregateSpec) -> bool {
     !spec.distinct && MERGEABLE.contains(&spec.function.as_str())
 }
 
-/// Columns of an aggregate's partial state, with the names of the aggregate's implementation.
+/// The columns of an aggregate's partial state, named as in its implementation.
 pub(super) fn state_fields(spec: &AggregateSpec, call: &AggregateFunction, schema: &Columns) -> Result<Vec<Field>> {
     let input_fields: Vec<FieldRef> = call
         .params
@@ -71,7 +70,7 @@ pub(super) fn state_fields(spec: &AggregateSpec, call: &AggregateFunction, schem
     Ok(fields.iter().map(|field| field.as_ref().clone().with_metadata(Default::default())).collect())
 }
 
-/// The first column of partial results of windows.
+/// The first column of partial window results.
 pub(super) fn pane_start() -> Field {
     Field::new("pane_start", DataType::Timestamp(arrow::datatypes::TimeUnit::Millisecond, None), false)
 }
@@ -86,7 +85,7 @@ mod tests {
     use super::*;
     use crate::functions::Functions;
 
-    /// The planned columns of a partial state are those of the operator's implementation.
+    /// The planned columns of a partial state equal those of the implementation.
     fn check(function: &str, column: &str) {
         let schema = Arc::new(Schema::new(vec![
             Field::new("i", DataType::Int64, true),

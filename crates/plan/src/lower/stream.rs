@@ -29,7 +29,7 @@ pub(super) struct Stream {
     name: String,
     source: Option<SourceSpec>,
     pub(super) operators: Chain,
-    /// Where the source is named.
+    /// Where the text names the source.
     pub(super) source_places: Vec<Place>,
     inputs: Vec<(StageId, Port, ExchangeKind)>,
     pub(super) parallelism: u32,
@@ -37,33 +37,33 @@ pub(super) struct Stream {
     pub(super) label: Option<String>,
     /// See [`Stage::tasks_max`].
     pub(super) tasks_max: Option<u32>,
-    /// Whether the source gives fields of rows as columns: see [`super::row_fields`].
+    /// Whether the source can provide fields of rows as columns: see [`super::row_fields`].
     pub(super) row_fields: bool,
-    /// Columns of the rows that leave the last operator.
+    /// The columns of the rows that leave the last operator.
     pub(super) physical: Vec<Field>,
-    /// Columns of the logical plan.
+    /// The columns of the logical plan.
     pub(super) columns: Vec<LogicalColumn>,
     /// How rows belong to windows, if they do.
     pub(super) window: Option<Windowed>,
-    /// Which physical column is the weight of the rows, if they are updating.
+    /// The physical column with the weight of the rows, if they are updating.
     pub(super) weight: Option<usize>,
-    /// Which physical columns are what the source has added to its rows, if the query reads that and the rows
-    /// are those of a source.
+    /// The physical columns with the stamps of the source, if the query reads them and the rows come directly
+    /// from a source.
     pub(super) stamps: Vec<(Stamp, usize)>,
-    /// Logical columns that identify a row, if some are known to.
+    /// Logical columns that identify a row, if they are known.
     pub(super) unique: Option<Vec<usize>>,
-    /// Whether every source below ends.
+    /// Whether every source below is bounded.
     pub(super) bounded: bool,
     /// Whether every source below has a watermark.
     pub(super) has_event_time: bool,
-    /// Logical columns of which is known how far rows that follow may be behind the watermark, or that they
-    /// are event times, if rows are updated: what is taken back may be older.
+    /// The lags of event times, by logical column: how far later rows may be behind the watermark. In an
+    /// updating stream a retraction may be older.
     pub(super) times: Times,
     /// Whether rows wait for watermarks somewhere below.
     pub(super) waits: bool,
-    /// The time zone in which the bounds of windows, among `times`, are local times.
+    /// The time zone of the window bounds among `times`, which are local times.
     pub(super) zone: Option<String>,
-    /// What has another value when a row is taken back, in columns where that does not matter.
+    /// An expression whose value may differ in a retraction, in columns where that does not matter.
     pub(super) varies: Option<String>,
 }
 
@@ -73,12 +73,12 @@ pub(super) struct LogicalColumn {
     pub(super) name: String,
     pub(super) data_type: DataType,
     pub(super) nullable: bool,
-    /// Over the physical columns; `None` if it is not needed, or if it is a window column that is not
-    /// computed yet.
+    /// Over the physical columns. `None`: it is not needed, or it is a window column that is not computed
+    /// yet.
     pub(super) value: Option<Expr>,
-    /// Which column of the stream's window it is, if it is one.
+    /// The window column that it is, if it is one.
     pub(super) window: Option<WindowColumn>,
-    /// Where it is computed.
+    /// Where the text computes it.
     pub(super) place: Option<Place>,
 }
 
@@ -115,7 +115,7 @@ impl LogicalColumn {
     }
 }
 
-/// Columns, fields of them, constants and casts that only reinterpret are free.
+/// Columns, their fields, constants and casts between timestamps are free.
 fn is_costly(expr: &Expr) -> bool {
     match expr {
         Expr::Column(_) | Expr::Literal(_) => false,
@@ -126,7 +126,7 @@ fn is_costly(expr: &Expr) -> bool {
 }
 
 impl Stream {
-    /// A chain that starts with a source of these columns.
+    /// A chain that begins with a source.
     pub(super) fn of_source(source: SourceSpec, physical: Vec<Field>, columns: Vec<LogicalColumn>) -> Self {
         Stream {
             name: format!("source {}", source.table),
@@ -186,14 +186,14 @@ impl Stream {
         self
     }
 
-    /// Lets a single task read a source. Returns the label that it had.
+    /// Makes a single task read a source. Returns the source's label.
     pub(super) fn narrow(&mut self) -> Option<String> {
         self.source.as_ref()?;
         (self.parallelism, self.tasks_max) = (1, Some(1));
         self.label.take()
     }
 
-    /// The table that it reads, and what it does with the rows, if that is only to filter and to compute.
+    /// The source and the operators, if these only filter and compute.
     pub(super) fn into_plain_table(self) -> Option<(SourceSpec, Vec<OperatorSpec>)> {
         let is_plain = |of: &OperatorSpec| matches!(of, OperatorSpec::Filter { .. } | OperatorSpec::Project { .. });
         let is_alone = self.inputs.is_empty() && self.operators.iter().all(is_plain);
@@ -219,14 +219,13 @@ impl Stream {
         (stage, self.inputs)
     }
 
-    /// The schema of the physical columns.
     pub(super) fn physical_schema(&self) -> SchemaRef {
         Arc::new(Schema::new(self.physical.clone()))
     }
 
-    /// Converts a logical expression to one over the physical columns. If the expression reads window
-    /// columns, they get values, which moves the physical columns: expressions converted before are not valid
-    /// after. For several expressions, first call [`Stream::settle_window_for`] with all of them.
+    /// Converts a logical expression to the physical columns. If it reads window columns, the windows are
+    /// assigned, which moves the physical columns: expressions converted before are then invalid. For several
+    /// expressions, first call [`Stream::assign_windows_for`] with all of them.
     pub(super) fn expr(&mut self, expr: &logical::Expr, schema: &Columns) -> Result<Expr> {
         let converted = self.varying_expr(expr, schema)?;
         if self.weight.is_some() {
@@ -235,9 +234,9 @@ impl Stream {
         Ok(converted)
     }
 
-    /// The same of an expression that may have another value when a row is taken back.
+    /// [`Stream::expr`] for an expression whose value may differ in a retraction.
     pub(super) fn varying_expr(&mut self, expr: &logical::Expr, schema: &Columns) -> Result<Expr> {
-        self.settle_window_for(&[expr], schema)?;
+        self.assign_windows_for(&[expr], schema)?;
         let replaced = with_placeholders(expr).map_err(planning_error)?;
         convert(&replaced, schema, &|index| {
             if let Some(stamp) = Stamp::at(index) {
@@ -251,9 +250,9 @@ impl Stream {
         })
     }
 
-    /// Computes the window columns if one of the expressions reads one without a value.
-    pub(super) fn settle_window_for(&mut self, exprs: &[&logical::Expr], schema: &Columns) -> Result<()> {
-        if self.reads_window(exprs, schema) { self.settle_window() } else { Ok(()) }
+    /// Assigns the windows if one of the expressions reads a window column without a value.
+    pub(super) fn assign_windows_for(&mut self, exprs: &[&logical::Expr], schema: &Columns) -> Result<()> {
+        if self.reads_window(exprs, schema) { self.assign_windows() } else { Ok(()) }
     }
 
     /// Whether one of the expressions reads a window column without a value. They may also read columns of
@@ -272,8 +271,8 @@ impl Stream {
         }
     }
 
-    /// Computes costly columns now if the expressions read one of them more than once, and read those that
-    /// may fail for every row.
+    /// Computes costly columns now if the expressions read one of them more than once, and read every column
+    /// that may fail on each row.
     pub(super) fn share(&mut self, exprs: &[&logical::Expr], schema: &Columns) -> Result<()> {
         let mut uses: BTreeMap<usize, usize> = BTreeMap::new();
         for expr in exprs {
@@ -300,7 +299,6 @@ impl Stream {
         self.columns.iter().any(|column| column.may_fail(&self.physical))
     }
 
-    /// Adds a filter.
     pub(super) fn filter(&mut self, predicate: &Expr) {
         let (mut conditions, mut places): (Vec<Expr>, _) = Default::default();
         if let Some((last, of_last)) = self.operators.pop_filter() {
@@ -313,7 +311,7 @@ impl Stream {
         }
     }
 
-    /// Records the windows of rows; their columns follow the logical ones.
+    /// Records the windows of the rows. The window columns follow the logical columns.
     pub(super) fn set_window(&mut self, windowed: Windowed, assign: &WindowAssign) {
         let fields = assign.columns.fields();
         let names = &fields[fields.len() - WINDOW_COLUMNS.len()..];
@@ -331,21 +329,21 @@ impl Stream {
         self.waits = true;
     }
 
-    /// The column of the rows' window that a logical column is. A column of an earlier window is none.
+    /// The column of the present window that a logical column is. A column of an earlier window is none.
     pub(super) fn window_column(&self, column: usize) -> Option<WindowColumn> {
         self.window.as_ref().and(self.columns[column].window)
     }
 
-    /// Makes the columns of the rows' window columns like others: the rows belong to no window from here on.
+    /// Assigns the windows and makes their columns ordinary ones: the rows belong to no window from here on.
     pub(super) fn leave_window(&mut self) -> Result<()> {
-        self.settle_window()?;
+        self.assign_windows()?;
         self.window = None;
         self.columns.iter_mut().for_each(|column| column.window = None);
         Ok(())
     }
 
-    /// Computes the window columns: adds an operator to the chain if they have no values.
-    pub(super) fn settle_window(&mut self) -> Result<()> {
+    /// Assigns the windows: adds an operator that computes the window columns, unless they have values.
+    pub(super) fn assign_windows(&mut self) -> Result<()> {
         let Some(windowed) = self.window.clone().filter(|w| !w.settled) else { return Ok(()) };
         if self.open_sessions().is_some() {
             return Err(Error::internal("the bounds of a session are not known before it ends"));
@@ -386,8 +384,8 @@ impl Stream {
     }
 }
 
-/// Adds the columns that an expression reads for every row. Columns read only in a branch of CASE, after AND
-/// or OR, as an argument that a function may skip, or in an aggregate with FILTER are not added.
+/// Adds the columns that an expression reads on each row. Columns in a branch of CASE, after AND or OR, in an
+/// argument that a function may skip, or in an aggregate with FILTER are not added.
 fn certain_columns(expr: &logical::Expr, schema: &Columns, found: &mut BTreeSet<usize>) -> Result<()> {
     let walked = expr.see(&mut |expr| {
         Ok(match expr {
@@ -408,7 +406,7 @@ fn certain_columns(expr: &logical::Expr, schema: &Columns, found: &mut BTreeSet<
     walked.map(|_| ()).map_err(crate::place::planning_error)
 }
 
-/// `time - ms`, for a window that starts before the aggregate's.
+/// `time - ms`, for a window that begins before the aggregate's.
 pub(super) fn minus_ms(time: Expr, ms: i64) -> Expr {
     if ms == 0 {
         return time;

@@ -1,4 +1,4 @@
-//! Joins of two streams: both sides are sent to the tasks of their keys, where each is kept for the other.
+//! Joins of two streams: both sides are exchanged by key, and each is kept for the other.
 
 use std::collections::BTreeMap;
 
@@ -26,15 +26,14 @@ use crate::varying::check_repeatable;
 use crate::window_assign::EVENT_TIME;
 use crate::zones::is_instant;
 
-/// Short name of the stages of joins.
 const JOIN: &str = "join";
 
-/// One side: the chain that ends with the rows to be joined, keys first.
+/// One side: the chain before the join, with the keys first.
 pub(super) struct Side {
     pub(super) stream: Stream,
-    /// Columns of these rows, without the weight.
+    /// The columns of its rows, without the weight.
     pub(super) fields: Vec<Field>,
-    /// Of the logical columns of the side.
+    /// The indexes in `fields` of the side's logical columns.
     pub(super) places: BTreeMap<usize, usize>,
     columns: Vec<LogicalColumn>,
     /// Logical columns that are keys.
@@ -45,7 +44,7 @@ pub(super) struct Side {
     windowed: Option<Windowed>,
 }
 
-/// A condition over the rows of both sides.
+/// The join's condition over the rows of both sides.
 pub(super) fn condition(
     filter: Option<&Logical>,
     (left, left_side): (&Rel, &Side),
@@ -138,7 +137,7 @@ impl Lowering<'_> {
         let mut needed = columns_of(keys.iter().copied(), index)?;
         needed.extend(&want.columns);
         let mut stream = self.wanted(plan, &want.of_input(needed))?;
-        stream.settle_window()?;
+        stream.assign_windows()?;
         stream.stamps = Vec::new();
         let windowed = stream.window.take();
         let mut exprs: Vec<NamedExpr> = Vec::new();
@@ -225,14 +224,13 @@ impl Side {
         WindowedSide { index, columns: &self.columns, windowed: self.windowed.as_ref() }
     }
 
-    /// The time zone in which a logical column is a local time of windows.
+    /// The time zone of a logical column that is a local time of windows.
     fn zone_of(&self, column: usize) -> Option<&str> {
         self.stream.zone.as_deref().filter(|_| !is_instant(&self.columns[column].data_type))
     }
 }
 
-/// What is known of the times of rows. The last instant of a window of local times that come twice is the
-/// first one: it may be behind by as much.
+/// The times with the lag of repeated local times: the last instant of such a window is the first of two.
 pub(super) fn late_times(mut times: Times, columns: &[LogicalColumn], zone: Option<&str>) -> Times {
     if let Some(zone) = zone.and_then(Zone::parse) {
         let is_last = |column: usize| columns[column].window == Some(WindowColumn::Time);
@@ -241,15 +239,15 @@ pub(super) fn late_times(mut times: Times, columns: &[LogicalColumn], zone: Opti
     times
 }
 
-/// Bounds how long the rows of both sides are needed, where the condition does. Returns what is known of the
-/// output's times, by logical columns.
+/// Sets the expiry of the rows of both sides, if the condition bounds it. Returns the times of the output, by
+/// logical column.
 fn bound(
     spec: &mut StreamJoinSpec,
     join: &Join,
     keys: &[(&Logical, &Logical)],
     [(left, left_index), (right, right_index)]: [(&Side, &Columns); 2],
 ) -> Times {
-    // What is taken back comes at any time.
+    // A retraction may come at any time.
     if spec.left.updating || spec.right.updating {
         return Times::new();
     }
@@ -274,7 +272,8 @@ fn bound(
         let place = [left, right][side].places.get(&time).copied().or_else(|| key(side, time))?;
         Some(ExpirySpec { time: place, after_ms })
     };
-    // Local times of windows are compared with those of the same zone. If there are such, they decide.
+    // Local times of windows are only compared with local times of the same zone. If there are any, they
+    // define the expiry.
     bounds.retain(|l, r| left.zone_of(l) == right.zone_of(r));
     let is_local = |of_left: usize| left.zone_of(of_left).is_some();
     let mut expiries = bounds.expiries(&left_times, &right_times, is_local);
@@ -294,7 +293,7 @@ fn bound(
     }
     let [mut times, mut of_right] = bounds.times(&of_left, &of_right, waits_by);
     if left.stream.zone != right.stream.zone {
-        // A column of the joined rows would not say whether it is a local time.
+        // The joined rows do not tell which columns are local times.
         times.retain(|column, _| is_instant(&left.columns[*column].data_type));
         of_right.retain(|column, _| is_instant(&right.columns[*column].data_type));
     }
@@ -304,8 +303,8 @@ fn bound(
     times
 }
 
-/// Logical columns of the joined rows that identify one. The keys of the join are among them: so all versions
-/// of a row are in one task.
+/// Logical columns that identify a joined row. The join's keys are among them, so all versions of a row are
+/// in one task.
 fn unique_of_pairs(spec: &StreamJoinSpec, left: &Side, right: &Side) -> Option<Vec<usize>> {
     let is_of_keys =
         |side: &Side| side.unique.as_ref().is_some_and(|unique| unique.iter().all(|c| side.keys.contains(c)));
@@ -318,7 +317,7 @@ fn unique_of_pairs(spec: &StreamJoinSpec, left: &Side, right: &Side) -> Option<V
     let (_, pads_right) = spec.kind.pads();
     match spec.kind {
         kind if !kind.gives_pairs() => of_left,
-        // A left row has one match at most.
+        // A left row has at most one match.
         _ if is_of_keys(right) && !pads_right && of_left.is_some() => of_left,
         StreamJoinKind::Inner | StreamJoinKind::Right if is_of_keys(left) && of_right.is_some() => {
             of_right.map(shifted)
@@ -331,7 +330,7 @@ fn unique_of_pairs(spec: &StreamJoinSpec, left: &Side, right: &Side) -> Option<V
     }
 }
 
-/// The kind, and whether the sides change places.
+/// The kind, and whether the sides are swapped.
 fn kind(join: &Join) -> Result<(StreamJoinKind, bool)> {
     Ok(match join.join_type {
         JoinType::Inner => (StreamJoinKind::Inner, false),

@@ -1,4 +1,4 @@
-//! Options of `SET` that operators are made with.
+//! Options of `SET` for operators.
 
 use std::time::Duration;
 
@@ -9,21 +9,21 @@ use crate::hints::TimesToLive;
 use crate::rel::Rel;
 use crate::settings::{RuntimeMode, Settings, TableSettings};
 
-/// What the options say, in the units of the plan.
+/// The values of the options, in the units of the plan.
 #[derive(Clone, Copy)]
 pub(super) struct TableOptions<'a> {
     /// Whether a row with NULL for a NOT NULL column of a sink is dropped instead of stopping the job.
     pub(super) drop_nulls: bool,
-    /// How many rows aggregates gather until the end of an epoch.
+    /// The number of rows that aggregates collect until the end of an epoch.
     pub(super) mini_batch_rows: Option<u64>,
-    /// After how long a partition without rows holds event time back no more.
+    /// The time after which a partition without rows no longer holds event time back.
     pub(super) idle_timeout_ms: Option<u64>,
-    /// Whether results of windows come before their end, and for how many milliseconds after it they change,
-    /// if either is so.
+    /// Whether windows emit early results, and for how many milliseconds after their end they change. `None`:
+    /// neither.
     pub(super) emission: Option<(bool, i64)>,
-    /// For how long state is kept that nothing changes.
+    /// The time for which unchanged state is kept.
     pub(super) time_to_live_ms: Option<i64>,
-    /// The same for rows of some tables, as hints say.
+    /// The same for rows of some tables, by hints.
     hints: &'a TimesToLive,
     /// The time zone of the session. `None`: UTC.
     pub(super) zone: Option<&'a str>,
@@ -31,7 +31,7 @@ pub(super) struct TableOptions<'a> {
 
 impl<'a> TableOptions<'a> {
     /// # Errors
-    /// An option that another one needs is missing.
+    /// A required option is missing.
     pub(super) fn of(
         table: &'a TableSettings,
         settings: &Settings,
@@ -47,15 +47,15 @@ impl<'a> TableOptions<'a> {
             mini_batch_rows: table.mini_batch(settings.job.epoch_interval)?,
             idle_timeout_ms: table.idle_timeout.map(|time| ms(time).unsigned_abs()),
             emission: table.emits()?.then(|| (table.early, ms_of(table.lateness))),
-            // Results that are emitted once need all rows until the end.
+            // Final results need all rows until the end.
             time_to_live_ms: table.time_to_live.filter(|_| mode != RuntimeMode::Batch).map(ms),
         })
     }
 }
 
 impl Lowering<'_> {
-    /// For how many milliseconds state of the rows of a plan is kept: as a hint says of the one table that
-    /// they are from, or the option.
+    /// The time to live of the state for a plan's rows, in milliseconds: by a hint for the table that the
+    /// rows come from, or by the option.
     pub(super) fn time_to_live_of(&self, rows: &Rel) -> Option<i64> {
         match name_of(rows).and_then(|name| self.table.hints.get(&name)) {
             Some(hint) => hint.filter(|_| self.mode != RuntimeMode::Batch),
@@ -64,7 +64,7 @@ impl Lowering<'_> {
     }
 }
 
-/// The name or alias of the one table whose rows a plan gives.
+/// The name or alias of the only table that a plan's rows come from.
 fn name_of(plan: &Rel) -> Option<String> {
     match plan {
         _ if plan.columns().called().is_some() => plan.columns().called().map(|name| name.table().to_lowercase()),

@@ -1,6 +1,6 @@
-//! Joins with the version of a row at an event time. The versions are the rows of the right side. Where that
-//! side selects the latest row of each key, as tables whose records are versions do, all of its rows are
-//! versions instead.
+//! Joins with the version of a row at an event time. The versions are the rows of the right side. If the
+//! right side selects the latest row of each key, as a table of versions does, all of its rows are used as
+//! versions.
 
 use anabranch_dataflow::{ExpirySpec, Expr, StreamJoinKind, StreamJoinSpec, StreamSideSpec};
 use anabranch_model::{Error, Result};
@@ -43,7 +43,7 @@ impl Lowering<'_> {
                 None => wanted[1].insert(indexes[1].place(column)?),
             };
         }
-        // Also in batch mode, rows come as event time goes on.
+        // In batch mode too, rows advance with event time.
         let by_clock = self.by_clock;
         self.by_clock = by_clock.or((self.mode == RuntimeMode::Batch).then_some(false));
         let [of_left, of_right] = wanted.map(Want::columns);
@@ -80,7 +80,7 @@ impl Lowering<'_> {
             versions: Some(valid_from),
             zone: None,
         };
-        // A row comes when event time has reached its own.
+        // A row leaves when event time has reached its own.
         let is_time = |column: &usize| left_side.places.get(column) == Some(&time);
         let times: Times =
             left_side.times.iter().filter(|(column, _)| is_time(column)).map(|(c, ms)| (*c, *ms)).collect();
@@ -89,8 +89,8 @@ impl Lowering<'_> {
         Ok(next)
     }
 
-    /// Lowers the choice of the latest row of each key as all of its rows. One that does not satisfy the rest
-    /// of the condition says that there is no row any more: it has the weight -1.
+    /// Lowers the selection of the latest row of each key to all versions. A version that fails the rest of
+    /// the condition is a deletion, with weight -1.
     pub(super) fn versions(&mut self, filter: &Filter, rest: Option<&Logical>, want: &Want) -> Result<Stream> {
         let index = filter.input.columns();
         let mut below = columns_of(rest, index)?;
@@ -106,7 +106,7 @@ impl Lowering<'_> {
         Ok(stream)
     }
 
-    /// Lowers a numbering of rows of which all are versions: each was the first when it came.
+    /// Lowers a numbering of rows that are all used as versions: each was the first when it arrived.
     pub(super) fn unnumbered(&mut self, window: &Over, needed: &Needed) -> Result<Stream> {
         let inputs = window.input.width();
         let below = needed.iter().copied().filter(|column| *column < inputs).collect();
@@ -114,7 +114,7 @@ impl Lowering<'_> {
         if stream.weight.is_some() {
             return Err(no_versions());
         }
-        stream.settle_window()?;
+        stream.assign_windows()?;
         (stream.window, stream.unique) = (None, None);
         let one = Expr::number(1);
         stream.columns.push(LogicalColumn { value: Some(one), ..LogicalColumn::absent(window.columns.field(inputs)) });
@@ -122,7 +122,7 @@ impl Lowering<'_> {
     }
 }
 
-/// What takes a row back has the row's own time: it does not say until when the row was valid.
+/// A retraction has the event time of the retracted row, which does not say until when the row was valid.
 fn no_versions() -> Error {
     Error::user("FOR SYSTEM_TIME AS OF needs versions of rows, but these are rows that are updated, as results or changes").remedy(
         "name a table of connector 'upsert-kafka', or one that only grows or has changes with a primary key, or a view of a table that only grows \
@@ -130,7 +130,7 @@ fn no_versions() -> Error {
     )
 }
 
-/// The place of an event time among the rows of a side.
+/// The index of an event time in the rows of a side.
 fn time_of(time: &Logical, side: &Side, index: &Columns) -> Result<usize> {
     let column = plain_time(time, index).filter(|column| side.times.get(column).is_some_and(|ms| *ms <= 0));
     column.and_then(|column| side.places.get(&column).copied()).ok_or_else(|| {
@@ -167,14 +167,13 @@ fn numbers_latest_first(plan: &Rel, time: Option<usize>) -> bool {
     }
 }
 
-/// The column of a projection's input whose values this one has.
+/// The column of a projection's input that has the values of this column.
 fn source_of(projection: &Project, column: usize) -> Option<usize> {
     let below = projection.input.columns();
     same_values(projection.exprs.get(column)?, below)
 }
 
-/// What identifies a row whose versions these are: `Some(None)`, nothing is declared to; `None`, it is not
-/// among the columns.
+/// The key of the versioned rows. `Some(None)`: no key is declared. `None`: the key is not among the columns.
 pub(crate) fn version_key(plan: &Rel) -> Option<Option<Vec<usize>>> {
     match plan {
         Rel::Project(projection) => {

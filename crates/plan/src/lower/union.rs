@@ -1,4 +1,4 @@
-//! `UNION ALL`: each branch is a separate chain, and all feed the same next chain.
+//! Lowers `UNION ALL`: each branch is a separate chain, and all feed the same next chain.
 
 use anabranch_dataflow::{ExchangeKind, Expr, Port};
 use anabranch_model::{Error, Result};
@@ -30,7 +30,7 @@ impl Lowering<'_> {
                 ..column.clone()
             });
             branch.columns = valued.collect();
-            // The rows of all branches need the same columns.
+            // All branches need the same physical columns.
             branch.materialize_as(true);
         }
         let updating = branches.iter().any(|branch| branch.weight.is_some());

@@ -1,4 +1,4 @@
-//! `UNNEST`: each row once for each element of an array or a map.
+//! Lowers `UNNEST`: each row once for each element of an array or a map.
 
 use anabranch_dataflow::{Expr, OperatorSpec, UnnestSpec};
 use anabranch_model::{Error, Result};

@@ -22,7 +22,7 @@ impl Lowering<'_> {
             return Ok(one_row());
         }
         let fields = values.columns.fields();
-        // The number of rows needs a column that carries it.
+        // Counting rows needs a column.
         let kept: Vec<usize> = if needed.is_empty() { vec![0] } else { needed.iter().copied().collect() };
         let columns = Columns::default();
         let no_column = |_| Err(Error::internal("a constant row reads a column"));
@@ -41,12 +41,11 @@ impl Lowering<'_> {
     }
 }
 
-/// A chain without rows.
 fn no_row(values: &Values) -> Stream {
     let mut stream = one_row();
     stream.columns = values.columns.fields().iter().map(|field| LogicalColumn::absent(field)).collect();
     stream.filter(&Expr::truth(false));
-    // No row is ever late.
+    // No row is late.
     stream.has_event_time = true;
     stream.times.extend((0..stream.columns.len()).map(|column| (column, 0)));
     for column in &mut stream.columns {
@@ -55,7 +54,6 @@ fn no_row(values: &Values) -> Stream {
     stream
 }
 
-/// A chain that begins with one row.
 fn one_row() -> Stream {
     let row = Field::new("row", DataType::Boolean, false);
     let source = SourceSpec {

@@ -1,4 +1,4 @@
-//! Joins of rows of the same windows: what they give belongs to these windows too, as in Flink.
+//! Joins of rows of the same windows: the joined rows belong to these windows too, as in Flink.
 
 use anabranch_dataflow::StreamJoinKind;
 use datafusion_expr::Expr as Logical;
@@ -8,21 +8,21 @@ use super::stream::{LogicalColumn, Stream, minus_ms};
 use super::windowed::{WindowColumn, Windowed};
 use crate::rel::Columns;
 
-/// A side of a join, as far as its windows are concerned.
+/// A side of a join with its windows.
 pub(super) struct WindowedSide<'a> {
     pub(super) index: &'a Columns,
     pub(super) columns: &'a [LogicalColumn],
     pub(super) windowed: Option<&'a Windowed>,
 }
 
-/// The windows of joined rows, and which of their logical columns are columns of these windows.
+/// The windows of joined rows, and the logical columns that are window columns.
 pub(super) struct JoinedWindows {
     windowed: Windowed,
     columns: Vec<(usize, WindowColumn)>,
 }
 
 /// The windows of joined rows, if the keys are the start and the end of the same windows on both sides. The
-/// columns of a side whose columns may be NULL are of no window.
+/// window columns of a padded side are ordinary columns.
 pub(super) fn joined_windows(
     kind: StreamJoinKind,
     keys: &[(&Logical, &Logical)],
@@ -57,7 +57,7 @@ pub(super) fn joined_windows(
 }
 
 impl Stream {
-    /// Lets joined rows belong to windows, if they come before these end.
+    /// Assigns joined rows to windows, if the rows leave the join before the windows end.
     pub(super) fn belong_to(&mut self, JoinedWindows { windowed, columns }: JoinedWindows) {
         let value = |(column, of): &(usize, WindowColumn)| match of {
             WindowColumn::End => self.columns[*column].value.clone().map(|end| (*column, end)),

@@ -5,7 +5,7 @@ use arrow::datatypes::DataType;
 
 use crate::zones::{physical_instant, physical_local_time, without_zone};
 
-/// The columns of a window, in their order.
+/// The columns of a window, in order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum WindowColumn {
     Start,
@@ -22,22 +22,22 @@ pub(super) struct Windowed {
     pub(super) time: Expr,
     /// Type of `time` and of the window columns.
     pub(super) time_type: DataType,
-    /// What divides the rows into sessions, over the physical columns.
+    /// The keys of sessions, over the physical columns.
     pub(super) partition: Vec<NamedExpr>,
-    /// How much earlier than in `window` the rows' window begins.
+    /// How much earlier the rows' windows begin than `window`.
     pub(super) earlier_ms: i64,
-    /// Whether the window columns have values: the rows are already results of a window.
+    /// Whether the window columns have values.
     pub(super) settled: bool,
-    /// The rows are not results: each has the columns of its window.
+    /// Whether the rows are input rows with the columns of their windows, and not results.
     pub(super) assigned: bool,
-    /// The time zone in which `time` is a local time. `None`: it is what watermarks speak of.
+    /// The time zone in which `time` is a local time. `None`: watermarks and `time` use the same scale.
     pub(super) zone: Option<String>,
-    /// Where the windows are written.
+    /// Where the text defines the windows.
     pub(super) places: Vec<Place>,
 }
 
 impl Windowed {
-    /// Rows that are assigned to windows when needed.
+    /// Rows whose windows are assigned when needed.
     pub(super) fn lazily(
         window: Window,
         time: Expr,
@@ -54,7 +54,7 @@ impl Windowed {
         Windowed { window, time, time_type, partition, earlier_ms: 0, settled: false, assigned: false, zone, places }
     }
 
-    /// Rows that contain their window's columns. `window_time`, in steps of the slide, distinguishes the
+    /// Rows that have the columns of their windows. `window_time`, in steps of the slide, distinguishes the
     /// windows.
     pub(super) fn settled(&self, window_time: Expr) -> Self {
         let (window, earlier_ms) = match self.window {
@@ -78,8 +78,7 @@ impl Windowed {
         }
     }
 
-    /// The value of a window column in the plan, of its value as operators have it: `window_time` is an
-    /// instant.
+    /// Converts the value of a window column from operators to the plan, where `window_time` is an instant.
     pub(super) fn value(&self, column: WindowColumn, value: Expr, data_type: &DataType) -> Expr {
         match &self.zone {
             Some(zone) if column == WindowColumn::Time => physical_instant(value, data_type, zone),
@@ -89,8 +88,8 @@ impl Windowed {
 }
 
 impl Windowed {
-    /// How far the window columns of rows that follow may be behind the watermark, in milliseconds. `None`:
-    /// nothing is known.
+    /// The lag of a window column: how far later rows may be behind the watermark, in milliseconds. `None`:
+    /// it has no bound.
     pub(super) fn lag_ms(&self, column: WindowColumn) -> Option<i64> {
         let start_lag_ms = match self.window {
             Window::Tumble { size_ms, .. } | Window::Hop { size_ms, .. } => Some(size_ms + self.earlier_ms - 1),
@@ -110,8 +109,8 @@ impl Windowed {
 impl WindowColumn {
     pub(super) const ALL: [WindowColumn; 3] = [WindowColumn::Start, WindowColumn::End, WindowColumn::Time];
 
-    /// The same column once it has values. The start of a cumulating window and of a session is then an
-    /// ordinary column: it does not follow from the window's end.
+    /// The column once it has values. The start of a cumulating window and of a session is then an ordinary
+    /// column, because the window's end does not determine it.
     pub(super) fn settled(self, window: Window) -> Option<WindowColumn> {
         let is_fixed = !matches!(window, Window::Cumulate { .. } | Window::Session { .. });
         Some(self).filter(|column| is_fixed || *column != WindowColumn::Start)
