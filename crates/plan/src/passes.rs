@@ -1,8 +1,7 @@
-//! What becomes of a query's plan between the binder and lowering: a table of passes. Each runs once, in this
-//! order, and gives a plan with the same rows. `EXPLAIN VERBOSE` shows the plan after each pass that changed
-//! it.
+//! The passes between the binder and lowering. Each runs once, in this order, and returns a plan with the
+//! same rows. `EXPLAIN VERBOSE` shows the plan after each pass that changed it.
 //!
-//! `tests` compares the rows of queries by chance before and after each pass.
+//! `tests` compares the rows of random queries before and after each pass.
 
 mod coerce;
 mod connect;
@@ -33,23 +32,22 @@ use crate::sql_function::expand_calls;
 use crate::varying;
 use crate::zones::settle_times;
 
-/// A change of a whole plan.
 pub(crate) struct Pass {
     pub(crate) name: &'static str,
     /// What it does.
     pub(crate) does: &'static str,
-    /// Why it has this place among the others.
+    /// The reason for its position.
     pub(crate) place: &'static str,
     run: fn(Rel, &Session) -> Result<Rel>,
 }
 
-/// What passes know besides the plan.
+/// The settings of the session that passes read.
 pub(crate) struct Session<'a> {
     /// The time zone. `None`: UTC.
     pub(crate) zone: Option<&'a str>,
 }
 
-/// The passes after which types are known.
+/// Passes that determine types.
 pub(crate) const ANALYSIS: [Pass; 3] = [
     Pass {
         name: "compare",
@@ -71,7 +69,7 @@ pub(crate) const ANALYSIS: [Pass; 3] = [
     },
 ];
 
-/// The passes after these.
+/// Passes that run afterwards.
 pub(crate) const REWRITES: [Pass; 12] = [
     Pass {
         name: "expand",
@@ -147,7 +145,7 @@ pub(crate) const REWRITES: [Pass; 12] = [
     },
 ];
 
-/// Runs passes. `observe` gets the plan after each, and the pass.
+/// Runs passes. `observe` receives the plan and the pass after each pass.
 pub(crate) fn run(passes: &[Pass], plan: Rel, session: &Session, observe: &mut dyn FnMut(&Rel, &Pass)) -> Result<Rel> {
     passes.iter().try_fold(plan, |plan, pass| {
         let plan = (pass.run)(plan, session)?;
@@ -185,7 +183,7 @@ fn distinct(plan: Rel) -> Result<Rel> {
     grouped.map(|plan| plan.data)
 }
 
-/// The columns of a plan, where they are selected.
+/// The columns of a plan, with the places of the expressions that they come from.
 fn distinct_columns(plan: &Rel) -> Result<Vec<Expr>> {
     let columns = plan.ids().into_iter().map(Expr::Column);
     match plan {
@@ -194,7 +192,7 @@ fn distinct_columns(plan: &Rel) -> Result<Vec<Expr>> {
     }
 }
 
-/// Columns that no two rows of a plan share, such as the keys of GROUP BY.
+/// Columns that identify a row, such as the keys of GROUP BY.
 fn identity(plan: &Rel) -> Option<Vec<usize>> {
     match plan {
         Rel::Aggregate(aggregate) => {

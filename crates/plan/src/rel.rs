@@ -1,11 +1,11 @@
-//! Relational algebra: a query as a tree of operators of plain data.
+//! Relational algebra: a query is a tree of operators, which are plain data.
 //!
-//! A column is known by a number, [`ColId`], which never changes its meaning: what is passed on keeps its
-//! number, what is computed gets a new one. Expressions name a column by a [`Column`] that has the number.
-//! Two columns of a relation may have one name. What a name means is known to [`bind`](crate::bind) alone.
+//! A column is identified by a number, [`ColId`], which never changes its meaning. A column that is passed on
+//! keeps its number, a computed column gets a new one. Expressions refer to a column by a [`Column`] with the
+//! number. Columns of a relation may have the same name: only [`bind`](crate::bind) resolves names.
 //!
-//! `build` makes operators and finds their columns, `columns` finds a column by its number, `instance` makes
-//! the same rows in other columns, `walk` visits and changes trees, `show` writes them for `EXPLAIN`.
+//! `build` makes operators and finds their columns, `columns` finds a column by number, `instance` renumbers
+//! the columns of a copy, `walk` visits and changes trees, `show` prints them for `EXPLAIN`.
 
 mod build;
 mod columns;
@@ -35,10 +35,10 @@ use crate::temporal_join::TemporalJoin;
 use crate::unnest::Unnest;
 use crate::window_assign::WindowAssign;
 
-/// The column that says which grouping set a row is of.
+/// The column with the number of a row's grouping set.
 pub(crate) const GROUPING_ID: &str = "__grouping_id";
 
-/// An operator over the rows of those below it.
+/// A relational operator.
 #[derive(Clone, Debug)]
 pub(crate) enum Rel {
     Get(Get),
@@ -62,11 +62,11 @@ pub(crate) enum Rel {
 #[derive(Clone, Debug)]
 pub(crate) struct Get {
     pub(crate) name: String,
-    /// `None`: columns that expressions of a declaration may use, such as parameters of a function.
+    /// `None`: only declares columns for the expressions of a declaration, such as parameters of a function.
     pub(crate) table: Option<Arc<Table>>,
     /// Where a statement names the table.
     pub(crate) start: Option<Location>,
-    /// The places of the columns among the physical ones of the table. `None`: all.
+    /// The indexes of the columns in the table. `None`: all.
     pub(crate) projection: Option<Vec<usize>>,
     pub(crate) columns: Arc<Columns>,
 }
@@ -85,12 +85,12 @@ pub(crate) struct Values {
     pub(crate) columns: Arc<Columns>,
 }
 
-/// A value of each expression for each row.
+/// Computes expressions on each row.
 #[derive(Clone, Debug)]
 pub(crate) struct Project {
     pub(crate) exprs: Vec<Expr>,
     pub(crate) input: Arc<Rel>,
-    /// The event time of a declared table, of which these are the columns.
+    /// The event time of a declared table, if this projection computes the table's columns.
     pub(crate) event_time: Option<Column>,
     pub(crate) columns: Arc<Columns>,
 }
@@ -107,7 +107,7 @@ pub(crate) struct Filter {
 pub(crate) struct Join {
     pub(crate) left: Arc<Rel>,
     pub(crate) right: Arc<Rel>,
-    /// Keys: a value of the left and one of the right side, which are equal.
+    /// Keys: a value of the left side and an equal value of the right side.
     pub(crate) on: Vec<(Expr, Expr)>,
     /// A condition over the columns of both sides.
     pub(crate) filter: Option<Expr>,
@@ -127,7 +127,7 @@ pub(crate) struct Aggregate {
     pub(crate) columns: Arc<Columns>,
 }
 
-/// Rows with the values of functions over other rows: `OVER`.
+/// Adds the values of window functions (`OVER`).
 #[derive(Clone, Debug)]
 pub(crate) struct Over {
     pub(crate) window_expr: Vec<Expr>,
@@ -150,7 +150,7 @@ pub(crate) struct Limit {
     pub(crate) input: Arc<Rel>,
 }
 
-/// How many rows are left out, and how many come then.
+/// Numbers of rows: to skip, and then to return.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Bounds {
     pub(crate) skip: usize,
@@ -171,13 +171,13 @@ impl Limit {
     }
 }
 
-/// The rows that differ.
+/// Removes duplicates.
 #[derive(Clone, Debug)]
 pub(crate) struct Distinct {
     pub(crate) input: Arc<Rel>,
 }
 
-/// The rows of all inputs. Columns are those of the same place.
+/// The rows of all inputs. Columns correspond by position.
 #[derive(Clone, Debug)]
 pub(crate) struct Union {
     pub(crate) inputs: Vec<Arc<Rel>>,
@@ -190,7 +190,7 @@ impl Rel {
         self.shared_columns()
     }
 
-    /// The same, to be shared.
+    /// The same, shared.
     pub(crate) fn shared_columns(&self) -> &Arc<Columns> {
         match self {
             Rel::Get(node) => &node.columns,

@@ -1,4 +1,4 @@
-//! Gives operands the types that operators and functions take, by the library's rules for expressions.
+//! Coerces the types of operands and arguments by DataFusion's rules for expressions.
 
 use std::sync::Arc;
 
@@ -15,12 +15,11 @@ use crate::place::through;
 use crate::rel::{Col, Columns, Join, Limit, Output, Rel, Union, computed, kept, name_of, not_boolean};
 use crate::rewrite::{change_expressions, rewrite_nodes};
 
-/// Coerces a whole plan.
 pub(super) fn coerce(plan: Rel) -> Result<Rel> {
     rewrite_nodes(plan, &coerce_node).map(|plan| plan.data)
 }
 
-/// Coerces the operands of a node's expressions, and what the inputs of some nodes must have in common.
+/// Coerces the expressions of a node, and types that its inputs must share.
 fn coerce_node(node: Rel) -> Result<Transformed<Rel>> {
     let exprs = node.expressions();
     let columns = match node.inputs().as_slice() {
@@ -46,7 +45,7 @@ fn coerce_node(node: Rel) -> Result<Transformed<Rel>> {
     coerced.transform_data(|node| change_expressions(node, &mut |expr| expr.rewrite(&mut coercion)))
 }
 
-/// A condition as BOOLEAN.
+/// Coerces a condition to BOOLEAN.
 fn boolean(condition: Expr, columns: &DFSchema) -> Result<Expr> {
     match condition.get_type(columns)? {
         DataType::Boolean => Ok(condition),
@@ -55,7 +54,7 @@ fn boolean(condition: Expr, columns: &DFSchema) -> Result<Expr> {
     }
 }
 
-/// The two sides of a key have one type.
+/// Coerces the two sides of each key to one type.
 fn coerce_join(join: Join, columns: &DFSchema, coercion: &mut TypeCoercionRewriter<'_>) -> Result<Transformed<Rel>> {
     let mut coerced = |expr: Expr| expr.rewrite(coercion).map(|expr| expr.data);
     let mut on = Vec::with_capacity(join.on.len());
@@ -85,7 +84,7 @@ fn coerce_limit(limit: Limit) -> Result<Limit> {
     Ok(Limit { skip: bound(limit.skip, "OFFSET")?, fetch: bound(limit.fetch, "LIMIT")?, input: limit.input })
 }
 
-/// The columns of all inputs have one type.
+/// Coerces the columns of all inputs to common types.
 fn coerce_union(union: Union) -> Result<Union> {
     let mut columns = union.columns.to_vec();
     for (place, Col { field, .. }) in columns.iter_mut().enumerate() {
@@ -111,7 +110,7 @@ fn incompatible(common: &DataType, own: &Field) -> datafusion_common::DataFusion
     through(error.remedy("convert one of them: CAST(x AS type)"))
 }
 
-/// An input of a union with the types of the union.
+/// Casts an input of a union to the union's types.
 fn with_types_of(input: Arc<Rel>, columns: &Columns) -> Result<Arc<Rel>> {
     let is_same = |(own, of): (&Arc<Field>, &Arc<Field>)| own.data_type() == of.data_type();
     if input.columns().fields().iter().zip(columns.fields()).all(is_same) {

@@ -1,5 +1,5 @@
-//! The order of inner joins. `FROM a, b, c WHERE a.x = c.x AND c.y = b.y` would pair all rows of `a` and `b`:
-//! here `c` comes before `b`. Joins that have a key as they are written stay as they are.
+//! Orders inner joins. `FROM a, b, c WHERE a.x = c.x AND c.y = b.y` would pair all rows of `a` and `b`, so
+//! `c` moves before `b`. Joins that have keys in the written order stay as they are.
 
 use datafusion_common::tree_node::Transformed;
 use datafusion_common::{Column, JoinType, NullEquality, Result};
@@ -9,7 +9,6 @@ use datafusion_expr::utils::{conjunction, split_conjunction};
 use crate::rel::{Join, Rel, kept};
 use crate::rewrite::is_key;
 
-/// Orders the inner joins of a plan.
 pub(super) fn connect(plan: Rel) -> Result<Rel> {
     let connected = plan.walk_down(&mut |node| {
         let mut joins = Joins::default();
@@ -28,7 +27,7 @@ pub(super) fn connect(plan: Rel) -> Result<Rel> {
     connected.map(|plan| plan.data)
 }
 
-/// Inner joins over each other.
+/// Nested inner joins.
 #[derive(Default)]
 struct Joins<'a> {
     tables: Vec<&'a Rel>,
@@ -55,19 +54,20 @@ impl<'a> Joins<'a> {
         }
     }
 
-    /// Whether a condition compares a value of one part with one of another.
+    /// Whether a condition compares a value of one side with a value of the other.
     fn compares(&self, one: &[&Rel], other: &Rel) -> bool {
         let of_one = |column: &Column| one.iter().any(|plan| plan.columns().has(column));
         let of_other = |column: &Column| other.columns().has(column);
         self.conditions.iter().any(|condition| is_key(condition, &of_one, &of_other))
     }
 
-    /// Whether each join has a key as it is written.
+    /// Whether each join has a key in the written order.
     fn has_keys(&self) -> bool {
         self.joins.iter().all(|join| self.compares(&[&join.left], &join.right))
     }
 
-    /// The joins in an order in which each has a key, as far as there is one; the conditions are above them.
+    /// The joins in an order in which each has a key, as far as possible, with the conditions above them.
+    /// `None`: the order is the written one.
     fn ordered(&self) -> Result<Option<Rel>> {
         let mut left = self.tables.clone();
         let mut order = vec![left.remove(0)];

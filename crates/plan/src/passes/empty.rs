@@ -1,4 +1,4 @@
-//! Conditions that always hold, and parts of a plan without rows.
+//! Removes conditions that are always true, and nodes without rows.
 
 use std::sync::Arc;
 
@@ -8,7 +8,6 @@ use datafusion_expr::Expr;
 
 use crate::rel::{Columns, Rel, Union, project};
 
-/// Removes both.
 pub(super) fn without_rows(plan: Rel) -> Result<Rel> {
     let removed = plan.walk_up(&mut |node| {
         let nothing = |node: Rel| Ok(Transformed::yes(Rel::nothing(Arc::clone(node.shared_columns()))));
@@ -45,7 +44,7 @@ pub(super) fn without_rows(plan: Rel) -> Result<Rel> {
     removed.map(|plan| plan.data)
 }
 
-/// Whether a node has rows only for rows of its input. An aggregate without keys has one for none.
+/// Whether a node without input rows has no output rows. An aggregate without keys has one.
 fn gives_for_rows(plan: &Rel) -> bool {
     use Rel::{Assign, Copies, Over, Project, Sort, Unnest};
     match plan {
@@ -61,7 +60,7 @@ fn is_true(expr: &Expr) -> bool {
     expr.as_literal() == Some(&ScalarValue::Boolean(Some(true)))
 }
 
-/// The only input that is left of a union, with the columns of the union.
+/// The only remaining input of a union, with the union's columns.
 fn only(inputs: Vec<Arc<Rel>>, union: &Arc<Columns>) -> Result<Rel> {
     let Some(plan) = inputs.into_iter().next() else { return Ok(Rel::nothing(Arc::clone(union))) };
     let columns = plan.ids().into_iter().map(Expr::Column);

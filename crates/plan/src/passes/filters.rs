@@ -1,19 +1,18 @@
-//! Moves conditions towards the tables. The library's rule of this kind changes answers: of `k = 'q' AND 'q'
-//! = k` it makes FALSE, of `k >= 'p' AND 'p' < k` the former, and it asks a condition without columns of the
-//! rows before an aggregate, which has a row for none.
+//! Moves conditions towards the tables. DataFusion's rule for this changes results: it simplifies `k = 'q'
+//! AND 'q' = k` to FALSE and `k >= 'p' AND 'p' < k` to the former. It also moves a condition without columns
+//! below an aggregate without keys, which has a row for an empty input.
 //!
-//! A condition moves below a node only where each row that the node gives for a row is kept or dropped with
-//! it:
+//! A condition moves below a node only if it keeps or drops all output rows of an input row together:
 //!
-//! * a projection, unless it computes a value that varies or a field of a row (those are computed once);
-//! * an aggregate or numbering of rows by keys, if it reads keys only, and one at least; not if the key is a
-//!   floating-point number;
-//! * a union, a sort without a bound;
-//! * a join, on the side whose columns it reads, unless that side is padded with NULL. A condition of `ON`
-//!   moves to a side that is not kept whole, and becomes a key if it compares both sides.
+//! * a projection, unless the condition reads a volatile value or a field of a row (these are computed once);
+//! * an aggregate or a window function, if the condition reads only keys, and at least one, and no
+//!   floating-point key;
+//! * a union, or a sort without a limit;
+//! * a join, to the side whose columns the condition reads, unless that side is padded with NULL. A condition
+//!   of `ON` moves to a side that is not preserved, and becomes a key if it compares both sides.
 //!
-//! Of columns that an inner join takes for equal, a condition of one holds for the other, so that both sides
-//! are filtered. A join whose padded rows a condition drops does not pad them.
+//! A condition on one column of an inner join's key also holds for the equal column, so that both sides are
+//! filtered. An outer join becomes an inner one if a condition drops its padded rows.
 
 mod joins;
 
@@ -30,7 +29,6 @@ use crate::rewrite::with_values;
 use crate::unnest::Unnest;
 use crate::window_assign::WindowAssign;
 
-/// Moves all conditions of a plan.
 pub(super) fn push_down(plan: Rel) -> Result<Rel> {
     let pushed = plan.walk_down(&mut |node| match node {
         Rel::Filter(filter) => below(filter),
@@ -40,15 +38,15 @@ pub(super) fn push_down(plan: Rel) -> Result<Rel> {
     pushed.map(|plan| plan.data)
 }
 
-/// Conditions that move below a node, and those that stay above.
+/// The conditions that move below a node, and those that stay above.
 type Divided = (Vec<Expr>, Vec<Expr>);
 
-/// Moves the conditions of a filter below its input. The filters that this makes are visited next.
+/// Moves the conditions of a filter below its input. The walk visits the new filters next.
 fn below(filter: Filter) -> Result<Transformed<Rel>> {
     let conditions = split_conjunction_owned(filter.predicate);
     let unmoved = |conditions, input| Ok(Transformed::no(filtered(conditions, input)));
     match Arc::unwrap_or_clone(filter.input) {
-        // A bound counts the rows before the condition is asked.
+        // A limit counts rows before the condition.
         input @ Rel::Limit(_) => unmoved(conditions, input),
         Rel::Filter(inner) => {
             let mut all = split_conjunction_owned(inner.predicate);
@@ -73,7 +71,7 @@ fn below(filter: Filter) -> Result<Transformed<Rel>> {
     }
 }
 
-/// A plan with conditions above it, if there are any.
+/// Adds a filter, if there are conditions.
 fn filtered(conditions: Vec<Expr>, input: Rel) -> Rel {
     match conjunction(conditions) {
         Some(predicate) => Rel::Filter(Filter { predicate, input: Arc::new(input) }),
@@ -85,7 +83,7 @@ fn over(conditions: Vec<Expr>, input: Arc<Rel>) -> Arc<Rel> {
     if conditions.is_empty() { input } else { Arc::new(filtered(conditions, Arc::unwrap_or_clone(input))) }
 }
 
-/// A condition over other expressions in the places of columns.
+/// Replaces columns of a condition by expressions.
 pub(super) fn replaced(condition: Expr, columns: &BTreeMap<Column, Expr>) -> Result<Expr> {
     with_values(condition, &|column| columns.get(column).cloned())
 }
@@ -106,7 +104,7 @@ fn below_projection(conditions: Vec<Expr>, mut projection: Project) -> Result<Tr
     Ok(Transformed::new_transformed(filtered(kept, Rel::Project(projection)), moved))
 }
 
-/// Moves conditions below a node that keeps these columns of its input.
+/// Divides conditions at a node that passes these columns on.
 fn past(conditions: Vec<Expr>, keeps: impl Fn(&Column) -> bool) -> Divided {
     conditions.into_iter().partition(|condition| {
         let read = condition.column_refs();
@@ -124,14 +122,15 @@ fn below_union(conditions: &[Expr], union: Union) -> Result<Transformed<Rel>> {
     Ok(Transformed::yes(Rel::Union(Union { inputs, columns: union.columns })))
 }
 
-/// Whether equal values of a column are the same: 0.0 and -0.0 are equal, but a condition tells them apart.
+/// Whether equal values of a column are identical. 0.0 and -0.0 are equal but not identical, and a condition
+/// can distinguish them.
 fn is_exact(schema: &Columns, column: &Column) -> bool {
     schema.field_from_column(column).is_ok_and(|field| !field.data_type().is_floating())
 }
 
 fn below_aggregate(conditions: Vec<Expr>, mut aggregate: Aggregate) -> Result<Transformed<Rel>> {
     let is_key = |expr: &Expr| !matches!(expr, Expr::GroupingSet(_));
-    // The keys of grouping sets are NULL in some of the rows.
+    // A key of grouping sets is NULL in some rows.
     let keys = match aggregate.group_expr.iter().all(is_key) {
         true => aggregate.group_expr.clone(),
         false => Vec::new(),
@@ -145,7 +144,7 @@ fn below_aggregate(conditions: Vec<Expr>, mut aggregate: Aggregate) -> Result<Tr
     Ok(Transformed::new_transformed(filtered(kept, Rel::Aggregate(aggregate)), moved))
 }
 
-/// Each function over rows keeps to the rows of its partition: whole partitions are kept or dropped.
+/// A window function reads only rows of its partition, so whole partitions are kept or dropped.
 fn below_window(conditions: Vec<Expr>, mut window: Over) -> Transformed<Rel> {
     let keys_of = |call: &Expr| match call {
         Expr::WindowFunction(call) => {
@@ -168,7 +167,7 @@ fn below_assign(conditions: Vec<Expr>, mut assign: WindowAssign) -> Transformed<
     Transformed::new_transformed(filtered(kept, Rel::Assign(assign)), moved)
 }
 
-/// The rows that come of a row have the columns of that row.
+/// The rows of an input row have that row's columns.
 fn below_unnest(conditions: Vec<Expr>, mut unnest: Unnest) -> Transformed<Rel> {
     let (pushed, kept) = past(conditions, |column| unnest.input.columns().has(column));
     let moved = !pushed.is_empty();

@@ -1,17 +1,17 @@
-//! Computes what is constant and simplifies expressions. The library's rule of this kind changes answers: it
-//! takes `CAST(d AS DECIMAL(20,2)) = 1.23` for `d = 1.23`, merges lists of one column although NULL may be in
-//! them, and compares constants where values compare otherwise.
+//! Computes constants and simplifies expressions. DataFusion's rule for this changes results: it simplifies
+//! `CAST(d AS DECIMAL(20,2)) = 1.23` to `d = 1.23`, merges lists of one column that may contain NULL, and
+//! compares constants by other rules than values.
 //!
-//! Each step here is an equation of three-valued logic. It holds for NULL, for NaN, and within every
-//! expression, not only for conditions.
+//! Each step is an equation of three-valued logic. It holds for NULL and NaN, and within every expression,
+//! not only in conditions.
 //!
-//! * Constants are computed, where the library computes what the operators do: [`constants`].
-//! * `AND` and `OR` lose operands that decide nothing, repeated ones, and conditions that all alternatives
-//!   share: [`logic`].
+//! * Constants are computed where DataFusion gives the same result as the operators: [`constants`].
+//! * `AND` and `OR` lose neutral and repeated operands, and conditions common to all alternatives are
+//!   factored out: [`logic`].
 //! * `NOT` moves to the comparisons.
-//! * A cast around a column goes if it loses nothing and the constant beside it has a value in the column's
-//!   type: [`casts`].
-//! * `BETWEEN` becomes two comparisons, and constants stand on the right, so that joins and windows recognize
+//! * A lossless cast around a column is removed if the compared constant has a value in the column's type:
+//!   [`casts`].
+//! * `BETWEEN` becomes two comparisons, and constants move to the right, so that joins and windows recognize
 //!   them.
 
 mod casts;
@@ -29,7 +29,7 @@ use datafusion_expr::{BinaryExpr, Case, Expr, Operator, lit};
 use crate::rewrite::{Scope, is_comparison};
 use crate::walk::Walk;
 
-/// Functions that the library computes only in other forms.
+/// Functions that DataFusion only computes in another form.
 const IN_OTHER_FORMS: [&str; 10] = [
     "arrow_cast",
     "arrow_try_cast",
@@ -43,7 +43,7 @@ const IN_OTHER_FORMS: [&str; 10] = [
     "typeof",
 ];
 
-/// An expression with the same value, in as few steps as are known here.
+/// An equivalent expression that is simpler.
 pub(crate) fn simplify(expr: Expr, scope: &Scope) -> Result<Transformed<Expr>> {
     if let Expr::BinaryExpr(BinaryExpr { op: op @ (Operator::And | Operator::Or), .. }) = expr {
         return logic::connect(expr, op, scope);
@@ -51,7 +51,7 @@ pub(crate) fn simplify(expr: Expr, scope: &Scope) -> Result<Transformed<Expr>> {
     expr.walk_children(&mut |operand| simplify(operand, scope))?.transform_data(|expr| step(expr, scope))
 }
 
-/// Simplifies an expression whose operands are simple already.
+/// Simplifies an expression with simple operands.
 fn step(expr: Expr, scope: &Scope) -> Result<Transformed<Expr>> {
     match expr {
         Expr::Not(operand) => logic::negate(*operand, scope),
@@ -116,7 +116,7 @@ fn operator(binary: BinaryExpr, scope: &Scope) -> Result<Transformed<Expr>> {
     }
 }
 
-/// A list of one value is that value.
+/// A list of one value is a comparison.
 fn one_of(mut list: InList, scope: &Scope) -> Result<Transformed<Expr>> {
     if list.list.len() == 1 {
         let op = if list.negated { Operator::NotEq } else { Operator::Eq };
@@ -133,7 +133,7 @@ fn one_of(mut list: InList, scope: &Scope) -> Result<Transformed<Expr>> {
     casts::listed(list, scope)
 }
 
-/// `CASE` without the branches whose conditions are known.
+/// Removes branches of `CASE` with constant conditions.
 fn branches(case: Case) -> Transformed<Expr> {
     let truth = |when: &Expr| match when.as_literal() {
         Some(ScalarValue::Boolean(truth)) => Some(truth.unwrap_or(false)),
@@ -156,7 +156,7 @@ fn branches(case: Case) -> Transformed<Expr> {
     }
     Transformed::yes(match (open.is_empty(), otherwise, first) {
         (true, Some(otherwise), _) => *otherwise,
-        // No branch is left: NULL in the type of the branches.
+        // No branch is left: NULL with the type of the branches.
         (true, None, Some(first)) => {
             Expr::Case(Case { expr: None, when_then_expr: vec![(Box::new(lit(false)), first)], else_expr: None })
         }

@@ -1,5 +1,6 @@
-//! `GROUPING(a, b)`: a bit for each key, which is 1 in the rows of a grouping set without that key. The
-//! aggregation gives a number with such a bit for each of its keys, the last key's the lowest.
+//! `GROUPING(a, b)`: a bit for each key, which is 1 in rows of a grouping set without the key. It is computed
+//! from the aggregation's number of the grouping set, which has such a bit for each key, the last key's the
+//! lowest.
 
 use std::collections::BTreeMap;
 
@@ -15,7 +16,6 @@ use crate::origin::first_span;
 use crate::place::{at_span, through};
 use crate::rel::{Aggregate, Col, Output, Rel, aggregate_as, kept, without_numbers};
 
-/// Computes all calls of a plan.
 pub(super) fn grouping(plan: Rel) -> Result<Rel> {
     let computed = plan.walk_up(&mut |node| match node {
         Rel::Aggregate(aggregate) if aggregate.aggr_expr.iter().any(|call| call_of(call).is_some()) => {
@@ -37,7 +37,7 @@ fn resolved(of: Aggregate) -> Result<Rel> {
     let mut ids = of.columns.ids();
     let keys: Vec<Expr> = grouping_set_to_exprlist(&of.group_expr)?.into_iter().cloned().collect();
     let of_calls = ids.split_off(ids.len() - of.aggr_expr.len());
-    // Behind the keys, if there are sets.
+    // The number follows the keys if there are grouping sets.
     let number = of.columns.iter().take(ids.len()).nth(keys.len());
     let mut outputs: Vec<Output> = ids[..keys.len()].iter().cloned().map(kept).collect();
     let mut calls = Vec::new();
@@ -54,7 +54,7 @@ fn resolved(of: Aggregate) -> Result<Rel> {
     Rel::Aggregate(aggregate_as(of.input, of.group_expr, calls, ids)?).project(outputs)
 }
 
-/// The value of a call. Without grouping sets, `number` is `None` and each row has all keys.
+/// The value of a call. `number` is `None` without grouping sets: then each row has all keys.
 fn value(call: &AggregateFunction, keys: &[Expr], number: Option<&Col>) -> Result<Expr> {
     let args = &call.params.args;
     let place = |arg: &Expr| keys.iter().rev().position(|key| key == arg);
@@ -64,7 +64,7 @@ fn value(call: &AggregateFunction, keys: &[Expr], number: Option<&Col>) -> Resul
         let value = ScalarValue::UInt64(Some(value as u64)).cast_to(number.field.data_type())?;
         Ok::<_, datafusion_common::DataFusionError>(Expr::Literal(value, None))
     };
-    // Bits that move by as many places, to the left and to the right, are moved together.
+    // Bits that move by the same distance are moved together.
     let mut masks: BTreeMap<(usize, usize), usize> = BTreeMap::new();
     for (to, from) in places.into_iter().rev().enumerate() {
         *masks.entry((to.saturating_sub(from), from.saturating_sub(to))).or_default() |= 1 << from;

@@ -1,5 +1,4 @@
-//! Two projections over each other become one, unless an expression would be computed twice. So do two
-//! unions.
+//! Merges nested projections, unless an expression would be computed twice, and nested unions.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -11,7 +10,6 @@ use datafusion_expr::Expr;
 use super::filters::replaced;
 use crate::rel::{Col, Project, Rel, Union};
 
-/// Merges all projections and unions of a plan.
 pub(super) fn merge(plan: Rel) -> Result<Rel> {
     let merged = plan.walk_up(&mut |node| match node {
         Rel::Project(outer) => match outer.input.as_ref() {
@@ -24,7 +22,7 @@ pub(super) fn merge(plan: Rel) -> Result<Rel> {
     merged.map(|plan| plan.data)
 }
 
-/// Whether each expression of the inner projection is read at most once, or costs nothing.
+/// Whether each expression of the inner projection is read at most once, or is free.
 fn can_merge(outer: &Project, inner: &Project) -> bool {
     let mut reads: BTreeMap<&Column, usize> = BTreeMap::new();
     for (column, count) in outer.exprs.iter().flat_map(Expr::column_refs_counts) {
@@ -32,14 +30,14 @@ fn can_merge(outer: &Project, inner: &Project) -> bool {
     }
     let is_free = |expr: &Expr| matches!(expr, Expr::Column(_) | Expr::Literal(..));
     let is_read_once = |column: &Column| reads.get(column).is_none_or(|reads| *reads <= 1);
-    // What reads a value may be written otherwise later, with copies of it.
+    // A later pass may duplicate a value inside an expression.
     let is_bare = |id: &Column| outer.exprs.iter().all(|of| is_cast_of(of, id) || !of.column_refs().contains(id));
     let is_moved = |col: &Col, expr: &Expr| is_read_once(&col.id) && (!expr.is_volatile() || is_bare(&col.id));
     let is_plain = inner.event_time.is_none() && inner.columns.called().is_none();
     is_plain && inner.columns.iter().zip(&inner.exprs).all(|(col, expr)| is_free(expr) || is_moved(col, expr))
 }
 
-/// Whether an expression is a column, perhaps in another type.
+/// Whether an expression is a column, perhaps cast.
 fn is_cast_of(expr: &Expr, column: &Column) -> bool {
     match expr {
         Expr::Cast(cast) => is_cast_of(&cast.expr, column),
@@ -51,7 +49,7 @@ fn is_union(plan: &Arc<Rel>) -> bool {
     matches!(plan.as_ref(), Rel::Union(_))
 }
 
-/// A union with the inputs of those within it.
+/// Replaces nested unions by their inputs.
 fn flat(union: Union) -> Rel {
     let inputs = union.inputs.into_iter().flat_map(|input| match input.as_ref() {
         Rel::Union(inner) => inner.inputs.clone(),

@@ -1,4 +1,4 @@
-//! `ORDER BY` within a query, which has no effect where something reads the rows that keeps no order.
+//! Removes `ORDER BY` in subqueries where the reader keeps no order.
 
 use std::sync::Arc;
 
@@ -7,7 +7,7 @@ use datafusion_common::tree_node::Transformed;
 
 use crate::rel::{Rel, Sort};
 
-/// Removes orders without effect. Those of the rows of the whole plan stay.
+/// Removes such orders. The order of the whole query stays.
 pub(crate) fn without_inner_orders(plan: Rel) -> Result<Rel> {
     let keeps_order = matches!(plan, Rel::Project(_) | Rel::Filter(_) | Rel::Limit(_));
     let mut removed = |node: Rel| match node {

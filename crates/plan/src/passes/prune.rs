@@ -1,6 +1,5 @@
-//! Leaves out what nothing reads: columns of tables, values of projections, aggregates, functions over rows.
-//! A row of a table of which only fields are read becomes its fields at the table, so that nothing above it
-//! moves the row.
+//! Removes unread columns of tables, projections, aggregates and window functions. If only fields of a
+//! table's ROW column are read, they become columns at the table, so that no operator passes on the row.
 
 mod uses;
 
@@ -15,13 +14,13 @@ use crate::rel::{
     self, Aggregate, Filter, Get, Join, Output, Over, Project, Rel, Union, aggregate_as, joined_columns, project,
 };
 
-/// Prunes a plan, all of whose columns are wanted.
+/// Prunes a plan. All of its columns are needed.
 pub(super) fn prune(plan: Rel) -> Result<Rel> {
     let uses = Uses::all(plan.columns());
     Ok(pruned(plan, &uses)?.plan)
 }
 
-/// A plan without what is not read, and columns for fields of rows that it has not.
+/// A plan without unread columns, and the columns of fields that replace rows.
 struct Pruned {
     plan: Rel,
     fields: Fields,
@@ -71,7 +70,7 @@ fn pruned(plan: Rel, uses: &Uses) -> Result<Pruned> {
     }
 }
 
-/// A table with the columns that are read.
+/// A scan of the columns that are read.
 fn scanned(mut scan: Get, uses: &Uses) -> Result<Rel> {
     let columns = scan.columns.ids();
     let kept: Vec<usize> = (0..columns.len()).filter(|index| uses.wants(&columns[*index])).collect();
@@ -83,7 +82,7 @@ fn scanned(mut scan: Get, uses: &Uses) -> Result<Rel> {
     Ok(Rel::Get(scan))
 }
 
-/// Makes columns of the fields that are read of a row, where nothing else of it is.
+/// Adds columns for fields of rows of which nothing else is read.
 fn with_fields(plan: Rel, uses: &Uses) -> Result<Pruned> {
     let schema = Arc::clone(plan.shared_columns());
     let (mut outputs, mut fields) = (Vec::new(), Fields::default());
@@ -160,7 +159,7 @@ fn aggregated(aggregate: Aggregate, uses: &Uses) -> Result<Rel> {
     let mut ids = columns.ids();
     let of_calls = ids.split_off(ids.len() - aggr_expr.len());
     let count = of_calls.len();
-    // Without keys, a call says that there is one row.
+    // Without keys, a call is needed for the number of rows.
     let is_kept = |place: usize, id: &Column| uses.wants(id) || ids.is_empty() && place == 0;
     let wanted = of_calls.into_iter().zip(aggr_expr).enumerate().filter(|(place, (id, _))| is_kept(*place, id));
     let (of_calls, calls): (Vec<Column>, Vec<Expr>) = wanted.map(|(_, call)| call).unzip();
@@ -176,7 +175,7 @@ fn aggregated(aggregate: Aggregate, uses: &Uses) -> Result<Rel> {
     aggregate_as(input, group_expr, aggr_expr, ids).map(Rel::Aggregate)
 }
 
-/// Functions over rows. They keep the columns of their input.
+/// Window functions. They pass the input's columns on.
 fn numbered(window: Over, uses: &Uses) -> Result<Pruned> {
     let added = window.columns.ids().into_iter().skip(window.input.width());
     let calls: Vec<Output> = added.zip(window.window_expr).filter(|(id, _)| uses.wants(id)).collect();
@@ -225,7 +224,7 @@ fn united(union: Union, uses: &Uses) -> Result<Rel> {
     Ok(Rel::Union(Union { inputs, columns: union.columns.selected(&kept) }))
 }
 
-/// A node whose rows have the columns of its inputs, and others that it adds.
+/// Nodes that pass on the columns of their inputs and add others.
 fn extended(node: Rel, uses: &Uses) -> Result<Rel> {
     let mut read = Uses::default();
     node.ids().iter().filter(|column| uses.wants(column)).for_each(|column| read.read_whole(column));

@@ -1,5 +1,5 @@
-//! No pass changes an answer: queries by chance give the rows after each pass that they give before the first
-//! one, by an execution that is as naive as possible and knows nothing of the library.
+//! No pass changes a result: random queries return the same rows before and after each pass. The execution is
+//! as naive as possible, and independent of DataFusion.
 //!
 //! A seed decides the query. `ANABRANCH_SEED=n` runs one seed and shows its query; `make oracle` runs new
 //! seeds.
@@ -50,23 +50,23 @@ fn catalog() -> Catalog {
     catalog
 }
 
-/// What a query was found to be.
+/// The outcome of a query.
 #[derive(Debug, PartialEq)]
 enum Checked {
     Same,
-    /// Not planned, or a part of it is not known to the reference, or its rows are not: a number does not
-    /// fit.
+    /// It cannot be planned, the reference does not know a part of it, or its rows have no value because a
+    /// number does not fit.
     Skipped(String),
 }
 
-/// The rows of a plan as texts, in an order of their own.
+/// The rows of a plan as sorted texts.
 fn sorted(rows: &Rows) -> Vec<Vec<String>> {
     let mut rows: Vec<_> = rows.iter().map(|row| key(row)).collect();
     rows.sort();
     rows
 }
 
-/// Compares the rows before all passes with those after each.
+/// Compares the rows before all passes with the rows after each.
 fn check(text: &str, catalog: &Catalog) -> std::result::Result<Checked, String> {
     let skipped = |why: &dyn std::fmt::Display| Ok(Checked::Skipped(why.to_string()));
     let parsed =
@@ -83,10 +83,10 @@ fn check(text: &str, catalog: &Catalog) -> std::result::Result<Checked, String> 
     })
 }
 
-/// Gets the plan after each step, and the name of the step.
+/// Receives the plan after each step, and the step's name.
 type Observe<'a> = &'a mut dyn FnMut(&Rel, &str);
 
-/// Compares the rows of a plan with those after each step of `optimize`.
+/// Compares the rows of a plan with the rows after each step of `optimize`.
 fn compare(
     plan: Rel,
     text: &str,
@@ -125,7 +125,7 @@ fn check_seed(seed: u64, catalog: &Catalog) -> std::result::Result<Checked, Stri
     check(&Writer::new(seed).query(), catalog).map_err(|wrong| format!("seed {seed}: {wrong}"))
 }
 
-/// Compares what the operators compute with the reference, for each row of the table alone.
+/// Compares the operators' results with the reference, for each row of the table.
 fn check_operators(text: &str, catalog: &Catalog) -> std::result::Result<usize, String> {
     let parsed =
         Parser::new(&AnabranchDialect::default()).try_with_sql(text).and_then(|mut parser| parser.parse_query());
@@ -219,7 +219,7 @@ fn no_rule_changes_an_answer_of_new_seeds() {
     }
 }
 
-/// Each gave other rows after a rule of the library.
+/// Each of these returned other rows after a rule of DataFusion.
 const CHANGED: [&str; 18] = [
     "SELECT k FROM t WHERE k = 'q' AND 'q' = k",
     "SELECT k FROM (SELECT k, 'q' = k AS is FROM t) WHERE k = 'q' AND is",
@@ -251,7 +251,7 @@ fn queries_that_rules_changed_keep_their_answers() {
 
 type Rule = fn(Rel) -> Result<Rel>;
 
-/// Rules with mistakes that optimizers have had, by what they do.
+/// Rules with known mistakes of optimizers, by name.
 const WRONG: [(&str, Rule); 6] = [
     ("an outer join becomes an inner one", |plan| {
         each(plan, &|node| match node {
@@ -309,10 +309,10 @@ fn each(plan: Rel, change: &dyn Fn(Rel) -> Rel) -> Result<Rel> {
     changed.map(|plan| plan.data).map_err(planning_error)
 }
 
-/// A condition on the one group of all rows, which queries by chance do not have.
+/// A condition on the only group of all rows, which random queries do not have.
 const OF_ONE_GROUP: &str = "SELECT COUNT(*) FROM t HAVING COUNT(*) > 1";
 
-/// A rule that no query finds would show that the comparison sees nothing.
+/// If no query detected a rule, the comparison would prove nothing.
 #[test]
 fn rules_that_change_answers_are_found() {
     let catalog = catalog();

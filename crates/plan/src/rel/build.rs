@@ -1,4 +1,4 @@
-//! Making operators. The types of their columns follow from their expressions and from what is below.
+//! Constructors of operators. They derive the types of columns from the expressions and the inputs.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
@@ -24,20 +24,20 @@ use crate::place::{at_span, through};
 use crate::walk::Walk;
 use crate::window_assign::EVENT_TIME;
 
-/// A column that an operator gives, and its value.
+/// An output column, and its value.
 pub(crate) type Output = (Column, Expr);
 
-/// A value as a column of its own.
+/// A new column for a value.
 pub(crate) fn computed(name: &str, value: Expr) -> Output {
     (fresh(name), value)
 }
 
-/// A column of the input.
+/// A column of the input, passed on.
 pub(crate) fn kept(column: Column) -> Output {
     (column.clone(), Expr::Column(column))
 }
 
-/// A value by a name. A column that has this name stays the same one.
+/// A value with a name. A column that already has this name keeps its identity.
 pub(crate) fn named(name: &str, value: Expr) -> Output {
     match &value {
         Expr::Column(column) if name_of(column) == name => (column.clone(), value),
@@ -45,13 +45,13 @@ pub(crate) fn named(name: &str, value: Expr) -> Output {
     }
 }
 
-/// A call over these columns, by its text.
+/// A new column for a call, named after its text.
 pub(crate) fn call(call: Expr, columns: &Columns) -> Result<Output> {
     let name = columns.as_written(&call)?.schema_name().to_string();
     Ok(computed(&name, call))
 }
 
-/// The columns of pairs of rows. A side whose rows may be missing can be NULL.
+/// The columns of a join. A padded side is nullable.
 pub(crate) fn joined_columns(left: &Columns, right: &Columns, kind: JoinType) -> Result<Arc<Columns>> {
     let side = |columns: &Columns, padded: bool| {
         let mut columns = columns.to_vec();
@@ -79,7 +79,7 @@ fn nullable(field: &Field) -> FieldRef {
     Arc::new(field.clone().with_nullable(true))
 }
 
-/// The columns that expressions give.
+/// The columns of expressions.
 fn outputs<'e>(outputs: impl IntoIterator<Item = (Column, &'e Expr)>, input: &Columns) -> Result<Vec<Col>> {
     let output = |(id, expr): (Column, &Expr)| {
         let source = expr.try_as_col().and_then(|column| input.iter().nth(input.find(column)?));
@@ -95,7 +95,7 @@ fn outputs<'e>(outputs: impl IntoIterator<Item = (Column, &'e Expr)>, input: &Co
     outputs.into_iter().map(output).collect()
 }
 
-/// Refuses a call of an aggregate within one, and a function over rows within either.
+/// Refuses aggregates and window functions within aggregates, and window functions within window functions.
 fn check_nesting<'e>(exprs: impl IntoIterator<Item = &'e Expr>) -> Result<()> {
     let is_call = |expr: &Expr| matches!(expr, Expr::AggregateFunction(_) | Expr::WindowFunction(_));
     let nested = |outer: &Expr, inner: &Expr| match (outer, inner) {
@@ -125,7 +125,7 @@ fn check_nesting<'e>(exprs: impl IntoIterator<Item = &'e Expr>) -> Result<()> {
     Ok(())
 }
 
-/// Refuses FILTER of a function that is no aggregate.
+/// Refuses FILTER of a window function that is no aggregate.
 fn check_filter(call: &Expr) -> Result<()> {
     match call {
         Expr::WindowFunction(of) => match (&of.fun, &of.params.filter) {
@@ -152,7 +152,7 @@ impl Rel {
         Rel::Values(Values { rows: vec![Vec::new()], columns: Arc::default() })
     }
 
-    /// Rows of constants. The values of a column get one type.
+    /// Rows of constants. The values of each column are coerced to one type.
     pub(crate) fn values(rows: Vec<Vec<Expr>>) -> Result<Rel> {
         let width = rows.first().map_or(0, Vec::len);
         values_as(rows, (1..=width).map(|number| fresh(&format!("column{number}"))).collect())
@@ -176,7 +176,7 @@ impl Rel {
         }
     }
 
-    /// The same rows as a relation that a query calls so.
+    /// The relation with the name that a query gives it.
     pub(crate) fn called(self, name: &str) -> Result<Rel> {
         let project = match self {
             Rel::Project(project) if project.columns.called().is_none() => project,
@@ -211,7 +211,7 @@ impl Rel {
         self.join(right, JoinType::Inner, [])
     }
 
-    /// The rows that differ and that `right` has too, or has not. NULL is the same as NULL.
+    /// The distinct rows that `right` has, or does not have. NULL equals NULL.
     ///
     /// `kind`: a semi or an anti join of the left side.
     pub(crate) fn matched(self, right: Rel, kind: JoinType) -> Result<Rel> {
@@ -223,7 +223,7 @@ impl Rel {
         }
     }
 
-    /// One row for each group. Without keys it is one row for all.
+    /// One row for each group. Without keys there is one group of all rows.
     pub(crate) fn aggregate(
         self,
         keys: impl IntoIterator<Item = Expr>,
@@ -232,7 +232,7 @@ impl Rel {
         aggregate(self, keys, calls).map(Rel::Aggregate)
     }
 
-    /// Rows with the values of functions over other rows, which have one partition and one order.
+    /// Adds the values of window functions with one partition and one order.
     pub(crate) fn over(self, calls: impl IntoIterator<Item = Output>) -> Result<Rel> {
         over(self, calls).map(Rel::Over)
     }
@@ -249,14 +249,14 @@ impl Rel {
         Rel::Distinct(Distinct { input: Arc::new(self) })
     }
 
-    /// The rows of all inputs, which have the same number of columns, in new columns. Their names and types
-    /// are those of the first one until they are coerced.
+    /// The rows of all inputs, which have the same number of columns, in new columns. Until type coercion,
+    /// the names and types are those of the first input.
     pub(crate) fn union(inputs: Vec<Arc<Rel>>) -> Result<Rel> {
         let first = inputs.first().map(|first| first.ids()).unwrap_or_default();
         union_as(inputs, first.iter().map(|column| fresh(name_of(column))).collect())
     }
 
-    /// The same operator with the types that its expressions and what is below give.
+    /// Derives the operator's types again.
     pub(crate) fn with_types(self) -> Result<Rel> {
         Ok(match self {
             Rel::Project(project) => Rel::Project(project.with_columns()?),
@@ -281,7 +281,7 @@ impl Rel {
     }
 }
 
-/// Rows of constants as these columns. The values of a column get one type.
+/// Rows of constants in these columns. The values of each column are coerced to one type.
 pub(crate) fn values_as(mut rows: Vec<Vec<Expr>>, ids: Vec<Column>) -> Result<Rel> {
     let none = DFSchema::empty();
     let mut cols = Vec::with_capacity(ids.len());
@@ -316,7 +316,7 @@ pub(crate) fn project(input: impl Into<Arc<Rel>>, outputs: impl IntoIterator<Ite
 }
 
 impl Project {
-    /// The same relation with other columns.
+    /// The projection with other outputs.
     pub(crate) fn of(self, outputs: impl IntoIterator<Item = Output>) -> Result<Rel> {
         let outputs = outputs.into_iter().map(|(id, expr)| (id, expr.unalias()));
         let (ids, exprs): (Vec<Column>, Vec<Expr>) = outputs.unzip();
@@ -341,7 +341,7 @@ impl Project {
     }
 }
 
-/// The error of a condition of another type.
+/// The error for a condition of another type.
 pub(crate) fn not_boolean(data_type: &DataType) -> Error {
     Error::user(format!("the condition is {}, not BOOLEAN", sql_name(data_type))).remedy("compare it: x = ...")
 }
@@ -353,7 +353,7 @@ pub(crate) fn not_boolean(data_type: &DataType) -> Error {
 pub(crate) fn filter(input: impl Into<Arc<Rel>>, predicate: Expr) -> Result<Rel> {
     let input = input.into();
     let predicate = predicate.unalias_nested().data;
-    // A column of a query around this one has no type here.
+    // An outer column has no type here.
     if let Ok(data_type) = predicate.get_type(input.columns())
         && !matches!(data_type, DataType::Boolean | DataType::Null)
     {
@@ -362,7 +362,7 @@ pub(crate) fn filter(input: impl Into<Arc<Rel>>, predicate: Expr) -> Result<Rel>
     Ok(Rel::Filter(Filter { predicate, input }))
 }
 
-/// One row for each group. A key that is a column stays it; others are called by their text.
+/// One row for each group. A key that is a column keeps its identity. Other keys are named after their text.
 pub(crate) fn aggregate(
     input: impl Into<Arc<Rel>>,
     keys: impl IntoIterator<Item = Expr>,
@@ -382,8 +382,8 @@ pub(crate) fn aggregate(
     aggregate_as(input, group_expr, aggr_expr, ids)
 }
 
-/// Columns for keys, and for the number of their set. State is known by the names of keys: these say what is
-/// computed, whatever the tables are called.
+/// The columns of the keys, and of the number of the grouping set. Checkpoints identify state by the keys'
+/// names, so these do not depend on the names of tables.
 fn key_columns(group_expr: &[Expr], input: &Columns) -> Result<Vec<Column>> {
     let are_sets = matches!(group_expr, [Expr::GroupingSet(_)]);
     let mut names: HashSet<String> = HashSet::new();
@@ -408,8 +408,8 @@ fn key_columns(group_expr: &[Expr], input: &Columns) -> Result<Vec<Column>> {
     Ok(ids)
 }
 
-/// The aggregation with the types that its expressions give. Of keys that a pass has made equal, one is left,
-/// and the columns of the others are copies of its column.
+/// Derives the types of an aggregation. If a pass has made keys equal, one of them is kept, and a projection
+/// copies its column for the others.
 fn with_unique_keys(aggregate: Aggregate) -> Result<Rel> {
     let Aggregate { group_expr, aggr_expr, input, columns } = aggregate;
     let has_sets = group_expr.iter().any(|key| matches!(key, Expr::GroupingSet(_)));
@@ -430,8 +430,8 @@ fn with_unique_keys(aggregate: Aggregate) -> Result<Rel> {
     rows.project(outputs.collect::<Vec<_>>())
 }
 
-/// One row for each group, as these columns: the keys, the number of their set if there are sets, and the
-/// calls.
+/// One row for each group, in these columns: the keys, the number of the grouping set, if there are sets, and
+/// the calls.
 pub(crate) fn aggregate_as(
     input: Arc<Rel>,
     group_expr: Vec<Expr>,
@@ -457,7 +457,7 @@ pub(crate) fn aggregate_as(
     Ok(Aggregate { group_expr, aggr_expr, input, columns })
 }
 
-/// The smallest type with a bit for each key, and bits that number equal sets above these.
+/// The smallest type with a bit for each key, and bits above them that number equal sets.
 fn grouping_id_type(sets: &GroupingSet, keys: usize) -> DataType {
     let mut counts: HashMap<&[Expr], usize> = HashMap::new();
     if let GroupingSet::GroupingSets(sets) = sets {
@@ -472,7 +472,7 @@ fn grouping_id_type(sets: &GroupingSet, keys: usize) -> DataType {
     }
 }
 
-/// Rows with the values of functions over other rows.
+/// Adds the values of window functions.
 fn over(input: impl Into<Arc<Rel>>, calls: impl IntoIterator<Item = Output>) -> Result<Over> {
     let input = input.into();
     let (ids, window_expr): (Vec<Column>, Vec<Expr>) = calls.into_iter().unzip();
@@ -483,7 +483,8 @@ fn over(input: impl Into<Arc<Rel>>, calls: impl IntoIterator<Item = Output>) -> 
     Ok(Over { window_expr, input, columns })
 }
 
-/// The rows of all inputs as these columns: with the types of the first one, nullable if one is.
+/// The rows of all inputs in these columns. The types are those of the first input. A column is nullable if
+/// it is so in one input.
 pub(crate) fn union_as(inputs: Vec<Arc<Rel>>, ids: Vec<Column>) -> Result<Rel> {
     let col = |(place, id): (usize, Column)| {
         let all = || inputs.iter().map(|input| input.columns().field(place));

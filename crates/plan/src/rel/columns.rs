@@ -1,4 +1,4 @@
-//! The columns of a relation, and the numbers by which columns are known.
+//! The columns of a relation, and their numbers.
 
 use std::borrow::Cow;
 use std::collections::HashMap;
@@ -14,19 +14,19 @@ use datafusion_expr::Expr;
 use crate::place::through;
 use crate::walk::Walk;
 
-/// The number of a column. No two columns of a program have the same one, and it never changes its meaning.
+/// The number of a column. It is unique in the process, and never changes its meaning.
 ///
-/// In the library's expressions it is a part of a [`Column`]'s name, behind the name that users know.
+/// DataFusion's expressions have it as the end of a [`Column`]'s name, after the user's name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct ColId(u64);
 
-/// Between the user's name of a column and its number.
+/// Separates the user's name from the number.
 pub(super) const MARK: char = '\u{1f}';
-/// Hexadecimal digits of a number. Texts of numbers have the order of the numbers.
+/// Hexadecimal digits of a number. The texts sort like the numbers.
 pub(super) const DIGITS: usize = 12;
 
 impl ColId {
-    /// `None`: a name that means no column yet.
+    /// `None`: the name is not resolved yet.
     pub(crate) fn of(column: &Column) -> Option<ColId> {
         let (_, digits) = parts(&column.name)?;
         u64::from_str_radix(digits, 16).ok().map(ColId)
@@ -38,19 +38,19 @@ fn parts(name: &str) -> Option<(&str, &str)> {
     Some((before.strip_suffix(MARK)?, digits))
 }
 
-/// A column of its own, of this name.
+/// A new column with this name.
 pub(crate) fn fresh(name: &str) -> Column {
     static NEXT: AtomicU64 = AtomicU64::new(0);
     let number = NEXT.fetch_add(1, Ordering::Relaxed);
     Column::new_unqualified(format!("{name}{MARK}{number:0DIGITS$x}"))
 }
 
-/// What users call a column.
+/// The user's name of a column.
 pub(crate) fn name_of(column: &Column) -> &str {
     parts(&column.name).map_or(&column.name, |(name, _)| name)
 }
 
-/// A text of the library with columns as users call them.
+/// Removes the numbers of columns from a text of DataFusion.
 pub(crate) fn without_numbers(text: &str) -> Cow<'_, str> {
     if !text.contains(MARK) {
         return Cow::Borrowed(text);
@@ -61,7 +61,7 @@ pub(crate) fn without_numbers(text: &str) -> Cow<'_, str> {
     Cow::Owned(plain)
 }
 
-/// An expression with other columns, also in the place of those of queries around.
+/// Replaces columns of an expression, including outer references.
 pub(super) fn with_columns(expr: Expr, other: &dyn Fn(&Column) -> Option<Column>) -> Result<Expr> {
     let changed = expr.walk_up(&mut |mut expr| {
         let (Expr::Column(column) | Expr::OuterReferenceColumn(_, column)) = &mut expr else {
@@ -74,42 +74,41 @@ pub(super) fn with_columns(expr: Expr, other: &dyn Fn(&Column) -> Option<Column>
     changed.map(|expr| expr.data)
 }
 
-/// A column, and what is known of it.
+/// A column and its properties.
 #[derive(Clone, Debug)]
 pub(crate) struct Col {
-    /// Its name and its number.
+    /// Its name and number.
     pub(crate) id: Column,
-    /// The table that a query has it from.
+    /// The table that it belongs to in the query.
     pub(crate) table: Option<TableReference>,
     /// Its name, its type, and whether it is an event time.
     pub(crate) field: FieldRef,
 }
 
 impl Col {
-    /// A column that no table has.
+    /// A column without a table.
     pub(crate) fn new(id: Column, field: FieldRef) -> Self {
         Col { id: Column { spans: Spans::new(), ..id }, table: None, field }
     }
 
-    /// It as an expression.
     pub(crate) fn expr(&self) -> Expr {
         Expr::Column(self.id.clone())
     }
 }
 
-/// Columns in their order. A column is found by its number in logarithmic time.
+/// Columns in order. A column is found by number in logarithmic time.
 #[derive(Debug, Default)]
 pub(crate) struct Columns {
     cols: Vec<Col>,
     fields: Fields,
-    /// What a query calls the relation.
+    /// The name of the relation in the query.
     called: Option<TableReference>,
     by_id: OnceLock<Vec<(ColId, usize)>>,
 }
 
 impl Columns {
     /// # Errors
-    /// A column comes twice, or has no number.
+    /// A column occurs twice, or has no number.
     pub(crate) fn new(cols: Vec<Col>) -> Result<Arc<Self>> {
         let columns = Columns::unchecked(cols);
         let by_id = columns.by_id();
@@ -140,19 +139,19 @@ impl Columns {
         Arc::new(Columns::unchecked(of.iter().flat_map(|columns| columns.to_vec()).collect()))
     }
 
-    /// The same columns of a relation that a query calls so.
+    /// The columns of the relation with this name.
     pub(crate) fn called_as(&self, table: &TableReference) -> Arc<Self> {
         let of_table = |col: &Col| Col { table: Some(table.clone()), ..col.clone() };
         let columns = Columns::unchecked(self.cols.iter().map(of_table).collect());
         Arc::new(Columns { called: Some(table.clone()), ..columns })
     }
 
-    /// What a query calls the relation.
+    /// The name of the relation in the query.
     pub(crate) fn called(&self) -> Option<&TableReference> {
         self.called.as_ref()
     }
 
-    /// The same with other numbers.
+    /// The columns with other numbers.
     pub(super) fn with_ids(&self, of: &HashMap<ColId, Column>) -> Arc<Self> {
         let renumbered = |col: &Col| match ColId::of(&col.id).and_then(|id| of.get(&id)) {
             Some(id) => Col { id: id.clone(), ..col.clone() },
@@ -187,7 +186,7 @@ impl Columns {
         &self.fields[place]
     }
 
-    /// A column as expressions name it.
+    /// The column as expressions refer to it.
     pub(crate) fn id(&self, place: usize) -> Column {
         self.cols[place].id.clone()
     }
@@ -204,20 +203,20 @@ impl Columns {
         self.cols.clone()
     }
 
-    /// Some of the columns.
+    /// The columns at these indexes.
     pub(crate) fn selected(&self, places: &[usize]) -> Arc<Self> {
         let columns = Columns::unchecked(places.iter().map(|place| self.cols[*place].clone()).collect());
         Arc::new(Columns { called: self.called.clone(), ..columns })
     }
 
-    /// These columns, and others after them.
+    /// These columns, followed by others.
     pub(crate) fn with(&self, added: impl IntoIterator<Item = Col>) -> Result<Arc<Self>> {
         let mut all = self.to_vec();
         all.extend(added);
         Columns::new(all)
     }
 
-    /// The place of a column.
+    /// The index of a column.
     pub(crate) fn find(&self, column: &Column) -> Option<usize> {
         #[cfg(test)]
         tests::COMPARED.with(|count| count.set(count.get() + 1));
@@ -230,7 +229,7 @@ impl Columns {
         self.find(column).is_some()
     }
 
-    /// The place of a column.
+    /// The index of a column.
     ///
     /// # Errors
     /// There is no such column.
@@ -241,19 +240,19 @@ impl Columns {
         })
     }
 
-    /// The column as users write it: with its table.
+    /// The column as users write it, with its table.
     pub(crate) fn written(&self, column: &Column) -> Option<Column> {
         let col = &self.cols[self.find(column)?];
         Some(Column::new(col.table.clone(), name_of(&col.id)))
     }
 
-    /// An expression with columns as users write them.
+    /// The expression with columns as users write them.
     pub(crate) fn as_written(&self, expr: &Expr) -> Result<Expr> {
         let plain = |column: &Column| Column::new_unqualified(name_of(column));
         with_columns(expr.clone(), &|column| Some(self.written(column).unwrap_or_else(|| plain(column))))
     }
 
-    /// The columns that expressions read, for the library.
+    /// The schema of the columns that expressions read, for DataFusion.
     pub(crate) fn schema_of(&self, exprs: &[&Expr]) -> Result<DFSchema> {
         let mut read: Vec<usize> =
             exprs.iter().flat_map(|expr| expr.column_refs()).filter_map(|id| self.find(id)).collect();
@@ -262,14 +261,14 @@ impl Columns {
         self.selected(&read).to_schema()
     }
 
-    /// All columns for the library, which asks for types of expressions by its own kind of schema.
+    /// The schema of all columns, for DataFusion.
     pub(crate) fn to_schema(&self) -> Result<DFSchema> {
         let named = |col: &Col| (None, Arc::new(col.field.as_ref().clone().with_name(&col.id.name)));
         DFSchema::new_with_metadata(self.iter().map(named).collect(), Default::default())
     }
 }
 
-/// Lets the library find the types of expressions.
+/// Lets DataFusion find the types of expressions.
 impl ExprSchema for Columns {
     fn field_from_column(&self, column: &Column) -> Result<&FieldRef> {
         match self.find(column) {

@@ -1,4 +1,4 @@
-//! The same rows in columns of their own. A plan that is used several times gets new ones for each use.
+//! Renumbers the columns of a plan. Each use of a shared plan gets new columns.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -9,12 +9,11 @@ use datafusion_common::{Column, Result};
 use super::columns::with_columns;
 use super::{ColId, Columns, Rel, fresh, name_of};
 
-/// New columns, by the numbers of those that they replace.
+/// New columns by the numbers of the replaced ones.
 type Renumbered = HashMap<ColId, Column>;
 
 impl Rel {
-    /// Gives new numbers to all columns that operators of this tree give. Columns of queries around stay the
-    /// same.
+    /// Gives new numbers to all columns that the operators of this tree define. Outer columns stay.
     pub(crate) fn instance(self) -> Result<Rel> {
         let mut ids = Renumbered::new();
         let renumbered = self.walk_up(&mut |mut node| {
@@ -28,7 +27,7 @@ impl Rel {
         renumbered.map(|plan| plan.data)
     }
 
-    /// This operator with other columns, in its expressions too.
+    /// The operator with other columns, also in its expressions.
     fn renumbered(self, ids: &Renumbered) -> Result<Rel> {
         let other = |column: &Column| ids.get(&ColId::of(column)?).cloned();
         let mut node = self.walk_expressions(&mut |expr| with_columns(expr, &other).map(Transformed::yes))?.data;
@@ -41,7 +40,7 @@ impl Rel {
         Ok(node)
     }
 
-    /// The columns, unless they are those of what is below.
+    /// The columns, unless they are those of the input.
     fn own_columns(&mut self) -> Option<&mut Arc<Columns>> {
         match self {
             Rel::Get(node) => Some(&mut node.columns),

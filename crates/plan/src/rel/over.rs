@@ -1,4 +1,4 @@
-//! Functions over other rows in several partitions and orders: an operator for each, one over the other.
+//! Window functions with several partitions and orders: a chain of operators, one for each.
 
 use std::cmp::Ordering;
 
@@ -10,11 +10,11 @@ use datafusion_expr::expr::Sort as SortKey;
 use super::{Columns, Output, Rel};
 use crate::walk::Walk;
 
-/// What rows are divided and ordered by, and whether each key divides them.
+/// The partition keys and the order, and for each whether it is a partition key.
 type Order = Vec<(SortKey, bool)>;
 
 impl Rel {
-    /// Rows with the values of functions over other rows. Those with the longer order are computed first.
+    /// Adds the values of window functions. Those with the longer order are computed first.
     pub(crate) fn over_all(self, calls: Vec<Output>) -> Result<Rel> {
         let mut groups: Vec<(Order, Vec<Output>)> = Vec::new();
         for call in calls {
@@ -52,7 +52,7 @@ fn compare(one: &Order, other: &Order, columns: &Columns) -> Ordering {
     keys.fold(Ordering::Equal, Ordering::then).then(other.len().cmp(&one.len()))
 }
 
-/// By the places of the columns that keys read, and then by their directions.
+/// Compares the positions of the columns that the keys read, and then the directions.
 fn compare_keys(one: &SortKey, other: &SortKey, columns: &Columns) -> Ordering {
     let (read_by_one, read_by_other) = (places(&one.expr, columns), places(&other.expr, columns));
     let by_place = read_by_one.iter().zip(&read_by_other).map(|(one, other)| one.cmp(other));
@@ -63,10 +63,10 @@ fn compare_keys(one: &SortKey, other: &SortKey, columns: &Columns) -> Ordering {
         .then(other.nulls_first.cmp(&one.nulls_first))
 }
 
-/// The places of the columns that an expression reads. A constant is behind all of them.
+/// The positions of the columns that an expression reads. A constant is after all columns.
 fn places(expr: &Expr, columns: &Columns) -> Vec<usize> {
     let mut places = Vec::new();
-    // The walk of an expression that is only read does not fail.
+    // A walk that only reads does not fail.
     let _ = expr.see(&mut |expr| {
         match expr {
             Expr::Column(column) => places.extend(columns.find(column)),

@@ -1,6 +1,5 @@
-//! Trees of operators as text: a line for each operator, those below indented. A column is written as users
-//! write it. If several columns of a plan are written alike, each has a number, in the order in which they
-//! come.
+//! Prints trees of operators: a line for each operator, with its inputs indented below. Columns are written
+//! as users write them. Columns with the same text are numbered in the order of their appearance.
 
 use std::collections::BTreeMap;
 use std::fmt::{self, Display, Formatter};
@@ -13,9 +12,9 @@ use super::columns::{DIGITS, MARK, with_columns};
 use super::{Aggregate, Col, Columns, Join, Rel, Values, name_of};
 use crate::temporal_join::VersionTimes;
 
-/// The rows of constants that are shown.
+/// The number of rows of constants that are shown.
 const ROWS_MAX: usize = 5;
-/// Before the name of a column, in a text of which the columns are not counted yet.
+/// Begins a column's name in a text whose columns are not numbered yet.
 const BEGIN: char = '\u{1e}';
 
 impl Display for Rel {
@@ -26,7 +25,7 @@ impl Display for Rel {
     }
 }
 
-/// A text with columns as users write them, and numbers where columns are written alike.
+/// Replaces columns by their names, with numbers where names are equal.
 fn counted(text: &str) -> String {
     let mut alike: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
     for (name, (number, _)) in text.split(BEGIN).skip(1).filter_map(column) {
@@ -48,7 +47,7 @@ fn counted(text: &str) -> String {
     shown
 }
 
-/// The name of a column, its number, and what follows it.
+/// The name of a column, its number, and the following text.
 fn column(part: &str) -> Option<(&str, (&str, &str))> {
     let (name, rest) = part.split_once(MARK)?;
     Some((name, rest.split_at_checked(DIGITS)?))
@@ -64,13 +63,13 @@ fn tree(rel: &Rel, depth: usize, text: &mut String) {
     inputs.into_iter().for_each(|input| tree(input, depth + 1, text));
 }
 
-/// A column by the name and the table that users write.
+/// A column with its table, to be numbered.
 fn marked(id: &Column, table: Option<&TableReference>) -> String {
     let table = table.map(|table| format!("{table}.")).unwrap_or_default();
     format!("{BEGIN}{table}{}", id.name)
 }
 
-/// The line of an operator over these columns.
+/// Prints an operator over these columns.
 struct Line<'a>(Vec<&'a Columns>);
 
 impl Line<'_> {
@@ -156,8 +155,8 @@ impl Line<'_> {
         exprs.iter().map(|expr| self.expr(expr)).collect::<Vec<_>>().join(", ")
     }
 
-    /// What is computed, and the columns that it becomes, which are the last ones. `by_text`: one that is
-    /// called by its text is not named.
+    /// The computed expressions with their columns, which are the last ones. `by_text`: a column named after
+    /// its expression is not shown.
     fn outputs(&self, columns: &Columns, exprs: &[Expr], by_text: bool) -> String {
         let text = |expr: &Expr| self.0.first().and_then(|of| of.as_written(expr).ok());
         let output = |(col, expr): (&Col, &Expr)| {

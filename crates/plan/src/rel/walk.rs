@@ -1,4 +1,4 @@
-//! Visiting and changing trees of operators, and the expressions of an operator.
+//! Visits and changes trees of operators, and the expressions of an operator.
 
 use std::sync::Arc;
 
@@ -10,10 +10,10 @@ use super::{Rel, Sort};
 use crate::temporal_join::VersionTimes;
 use crate::walk::Walk as _;
 
-/// Changes what is moved in.
+/// Changes an owned node.
 pub(crate) type Change<'a, T> = &'a mut dyn FnMut(T) -> Result<Transformed<T>>;
 
-/// Whether something of an operator has been changed.
+/// Records whether a change happened.
 struct Changes<'a, T> {
     change: Change<'a, T>,
     changed: bool,
@@ -40,7 +40,7 @@ impl Changes<'_, Rel> {
 }
 
 impl Rel {
-    /// Stands where an operator is moved out.
+    /// Replaces an operator that is moved out.
     fn placeholder() -> Arc<Rel> {
         thread_local! {
             static NOTHING: Arc<Rel> = Arc::new(Rel::nothing(Arc::default()));
@@ -48,7 +48,7 @@ impl Rel {
         NOTHING.with(Arc::clone)
     }
 
-    /// Changes the operators directly below.
+    /// Changes the inputs.
     pub(crate) fn walk_children(mut self, change: Change<'_, Rel>) -> Result<Transformed<Rel>> {
         let mut changes = Changes { change, changed: false };
         match &mut self {
@@ -148,12 +148,12 @@ impl Rel {
         }
     }
 
-    /// Changes every operator, those below first.
+    /// Changes every operator, inputs first.
     pub(crate) fn walk_up(self, change: Change<'_, Rel>) -> Result<Transformed<Rel>> {
         self.walk_children(&mut |child| child.walk_up(change))?.transform_data(&mut *change)
     }
 
-    /// Changes every operator, those above first. [`TreeNodeRecursion::Jump`] leaves those below as they are.
+    /// Changes every operator, this one first. [`TreeNodeRecursion::Jump`] skips the inputs.
     pub(crate) fn walk_down(self, change: Change<'_, Rel>) -> Result<Transformed<Rel>> {
         let node = change(self)?;
         match node.tnr {
@@ -164,7 +164,7 @@ impl Rel {
         }
     }
 
-    /// Sees every operator, this one first. [`TreeNodeRecursion::Jump`] leaves out those below.
+    /// Visits every operator, this one first. [`TreeNodeRecursion::Jump`] skips the inputs.
     pub(crate) fn see(&self, see: &mut dyn FnMut(&Rel) -> Result<TreeNodeRecursion>) -> Result<TreeNodeRecursion> {
         match see(self)? {
             TreeNodeRecursion::Continue => {}
@@ -179,7 +179,7 @@ impl Rel {
         Ok(TreeNodeRecursion::Continue)
     }
 
-    /// Whether this is true of some operator.
+    /// Whether `is` is true of an operator.
     pub(crate) fn has(&self, is: &dyn Fn(&Rel) -> Result<bool>) -> Result<bool> {
         Ok(is(self)?
             || self
@@ -188,10 +188,10 @@ impl Rel {
                 .try_fold(false, |has, input| Ok::<_, datafusion_common::DataFusionError>(has || input.has(is)?))?)
     }
 
-    /// The columns of queries around it that it reads, once each.
+    /// The outer columns that the tree reads, without duplicates.
     pub(crate) fn outer_references(&self) -> Vec<Expr> {
         let mut found: Vec<Expr> = Vec::new();
-        // The walk of operators that are only read does not fail.
+        // A walk that only reads does not fail.
         let _ = self.see(&mut |node| {
             for expr in node.expressions() {
                 expr.see(&mut |expr| {

@@ -1,4 +1,4 @@
-//! Conditions above a join and in its `ON`.
+//! Moves conditions above a join and in its `ON`.
 
 use std::collections::BTreeMap;
 
@@ -14,7 +14,7 @@ use crate::rel::{Columns, Join, Rel, joined_columns};
 use crate::rewrite::Scope;
 use crate::varying::varies;
 
-/// The sides of a join on which a condition above it may be asked: those that are not padded with NULL.
+/// The sides to which a condition above the join can move: sides that are not padded with NULL.
 fn unpadded(kind: JoinType) -> [bool; 2] {
     match kind {
         JoinType::Inner => [true, true],
@@ -24,7 +24,7 @@ fn unpadded(kind: JoinType) -> [bool; 2] {
     }
 }
 
-/// The sides on which a condition of `ON` may be asked: those of which rows without a match are not given.
+/// The sides to which a condition of `ON` can move: sides whose rows without a match are dropped.
 fn unkept(kind: JoinType) -> [bool; 2] {
     match kind {
         JoinType::Inner | JoinType::LeftSemi | JoinType::RightSemi => [true, true],
@@ -34,7 +34,7 @@ fn unkept(kind: JoinType) -> [bool; 2] {
     }
 }
 
-/// Moves conditions above a join, and those of its `ON`, to its sides or into its `ON`.
+/// Moves conditions above a join and in its `ON` to the sides, to the keys or into `ON`.
 pub(super) fn push(mut join: Join, above: Vec<Expr>) -> Result<Transformed<Rel>> {
     let of_on = join.filter.take().map_or_else(Vec::new, split_conjunction_owned);
     if above.is_empty() && of_on.is_empty() {
@@ -78,7 +78,7 @@ pub(super) fn push(mut join: Join, above: Vec<Expr>) -> Result<Transformed<Rel>>
         }
     }
     let Moved { sides: [left, right], on, kept, .. } = moved;
-    // What is not said to have changed is lost below a node of ours.
+    // A node that is not reported as changed is lost below a changed one.
     let changed =
         found_keys || join.join_type != padded || !left.is_empty() || !right.is_empty() || kept.len() < count_above;
     join.filter = conjunction(on);
@@ -87,7 +87,7 @@ pub(super) fn push(mut join: Join, above: Vec<Expr>) -> Result<Transformed<Rel>>
     Ok(Transformed::new_transformed(filtered(kept, Rel::Join(join)), changed))
 }
 
-/// An outer join does not pad rows that the conditions above it drop.
+/// Removes padding if a condition above the join drops all padded rows.
 fn without_padding(join: Join, above: &[Expr]) -> Result<Join> {
     let drops = |side: &Rel| -> Result<bool> {
         let nulls = side.columns().iter().map(|col| {
@@ -123,15 +123,14 @@ fn without_padding(join: Join, above: &[Expr]) -> Result<Join> {
     Ok(Join { join_type: kind, columns, ..join })
 }
 
-/// Keys of a join.
+/// The keys that were found.
 struct Keys {
     pairs: Vec<(Expr, Expr)>,
-    /// Whether NULL is equal to NULL.
     nulls: NullEquality,
 }
 
-/// Takes the conditions that compare a value of one side with one of the other out of `on`. `IS NOT DISTINCT
-/// FROM` gives keys where nothing else does, since a join has keys of one kind.
+/// Moves comparisons of the two sides from `on` to the keys. `IS NOT DISTINCT FROM` gives keys only if no
+/// other condition does, because all keys of a join treat NULL alike.
 fn take_keys(on: &mut Vec<Expr>, join: &Join, sides: &Sides) -> Result<Keys> {
     let (kinds, of_join) = match join.on.is_empty() {
         true => ([Operator::Eq, Operator::IsNotDistinctFrom].as_slice(), NullEquality::NullEqualsNothing),
@@ -166,7 +165,7 @@ impl Sides<'_> {
         self.0[side].has(column)
     }
 
-    /// The side whose columns alone a condition reads.
+    /// The only side that a condition reads.
     fn only(&self, condition: &Expr) -> Option<usize> {
         self.reads_only(condition).filter(|_| !varies(condition))
     }
@@ -182,7 +181,7 @@ impl Sides<'_> {
         field.ok().map(|field| field.data_type())
     }
 
-    /// The values of both sides that a condition compares by this operator, the left one first.
+    /// The values of the left and the right side that a condition compares by this operator.
     fn key(&self, condition: &Expr, by: Operator) -> Result<Option<(Expr, Expr)>> {
         let Expr::BinaryExpr(BinaryExpr { left, op, right }) = condition else { return Ok(None) };
         let pair = match (self.reads_only(left), self.reads_only(right)) {
@@ -199,14 +198,14 @@ impl Sides<'_> {
     }
 }
 
-/// Where conditions are asked.
+/// The new places of the conditions.
 #[derive(Default)]
 struct Moved {
     sides: [Vec<Expr>; 2],
     on: Vec<Expr>,
     /// Above the join.
     kept: Vec<Expr>,
-    /// Those that are true of both rows of each match.
+    /// Conditions that hold for both rows of each match.
     of_matches: Vec<Expr>,
 }
 
@@ -221,8 +220,8 @@ impl Moved {
         self.on.push(condition);
     }
 
-    /// Of `(a.x = 1 AND b.y = 2) OR (a.x = 3 AND b.y = 4)`, each side gets the alternatives that it can
-    /// decide.
+    /// Of `(a.x = 1 AND b.y = 2) OR (a.x = 3 AND b.y = 4)`, each side gets the alternatives on its own
+    /// columns.
     fn add_alternatives(&mut self, condition: &Expr, sides: &Sides, allowed: [bool; 2]) {
         if !matches!(condition, Expr::BinaryExpr(BinaryExpr { op: Operator::Or, .. })) {
             return;
@@ -235,7 +234,7 @@ impl Moved {
     }
 }
 
-/// What a condition says of one side, if that is something in each alternative.
+/// The part of a condition on one side, if each alternative has one.
 fn part_of(condition: &Expr, sides: &Sides, side: usize) -> Option<Expr> {
     match condition {
         Expr::BinaryExpr(BinaryExpr { op: Operator::Or, .. }) => {
@@ -251,9 +250,9 @@ fn part_of(condition: &Expr, sides: &Sides, side: usize) -> Option<Expr> {
     }
 }
 
-/// What conditions of matches say of the columns that are equal in matches.
+/// Transfers conditions to the equal columns of the other side.
 fn inferred(join: &Join, sides: &Sides, of_matches: &[Expr]) -> Result<Vec<Expr>> {
-    // Equal floating-point numbers need not be the same: 0.0 and -0.0.
+    // Equal floating-point numbers may differ: 0.0 and -0.0.
     let is_exact = |column: &Column| sides.type_of(column).is_some_and(|of| !of.is_floating());
     let pairs = join.on.iter().filter_map(|(left, right)| left.try_as_col().zip(right.try_as_col()));
     let pairs: Vec<(&Column, &Column)> = pairs.filter(|(left, _)| is_exact(left)).collect();

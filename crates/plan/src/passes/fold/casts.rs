@@ -1,5 +1,5 @@
-//! Casts around what is compared with constants: `CAST(i AS BIGINT) = 5` is `i = 5`, since each INT has a
-//! BIGINT of its own. A cast that may lose something stays.
+//! Removes casts in comparisons with constants: `CAST(i AS BIGINT) = 5` is `i = 5`, because the cast maps INT
+//! to BIGINT one to one. A lossy cast stays.
 
 use arrow::datatypes::{DataType, TimeUnit};
 use datafusion_common::tree_node::Transformed;
@@ -9,7 +9,7 @@ use datafusion_expr::{BinaryExpr, Expr};
 
 use super::Scope;
 
-/// A comparison with a constant on the right.
+/// Removes a cast in a comparison with a constant on the right.
 pub(super) fn compared(binary: BinaryExpr, scope: &Scope) -> Result<Transformed<Expr>> {
     let from = uncast(&binary.left, scope)?;
     let value = from.and_then(|from| in_type(binary.right.as_literal()?, &from));
@@ -18,7 +18,7 @@ pub(super) fn compared(binary: BinaryExpr, scope: &Scope) -> Result<Transformed<
     Ok(Transformed::yes(Expr::BinaryExpr(BinaryExpr { left: operand(*binary.left), op: binary.op, right })))
 }
 
-/// Whether a value is in a list.
+/// Removes a cast in a comparison with a list of constants.
 pub(super) fn listed(list: InList, scope: &Scope) -> Result<Transformed<Expr>> {
     let Some(from) = uncast(&list.expr, scope)? else { return Ok(Transformed::no(Expr::InList(list))) };
     let value = |item: &Expr| in_type(item.as_literal()?, &from).map(|value| Expr::Literal(value, None));
@@ -34,7 +34,7 @@ fn operand(expr: Expr) -> Box<Expr> {
     }
 }
 
-/// The type of the operand of a cast that gives each value one of its own, in the same order.
+/// The operand's type of a cast that preserves order and distinctness.
 fn uncast(expr: &Expr, scope: &Scope) -> Result<Option<DataType>> {
     let Expr::Cast(cast) = expr else { return Ok(None) };
     let from = scope.type_of(&cast.expr)?;
@@ -60,7 +60,7 @@ fn is_lossless(from: &DataType, to: &DataType) -> bool {
     }
 }
 
-/// Digits of the whole numbers of a type.
+/// The digits of an integer type.
 fn digits_of(integer: &DataType) -> Option<i16> {
     Some(match integer {
         DataType::Int8 => 3,
@@ -80,7 +80,7 @@ fn place(unit: TimeUnit) -> u8 {
     }
 }
 
-/// A constant in another type; `None` if it has no such value.
+/// A constant in another type. `None`: that type does not have the value.
 fn in_type(value: &ScalarValue, to: &DataType) -> Option<ScalarValue> {
     let there = value.cast_to(to).ok()?;
     let back = there.cast_to(&value.data_type()).ok()?;

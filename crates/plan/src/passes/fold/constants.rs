@@ -1,4 +1,4 @@
-//! Computes expressions over constants, where the library computes what the operators do.
+//! Computes expressions over constants where DataFusion gives the same result as the operators.
 
 use std::sync::Arc;
 
@@ -16,8 +16,8 @@ use crate::exact::meaning;
 use crate::rewrite::is_comparison;
 use crate::walk::Walk;
 
-/// The value of an expression whose operands are constants. One that fails stays as it is, so that it fails
-/// for a row, if one comes; but a constant that its type does not have is an error at once.
+/// Computes an expression over constants. An expression that fails stays, so that it fails on a row if one
+/// arrives. But a cast to a type without the value is an error at once.
 pub(super) fn compute(expr: Expr) -> Result<Transformed<Expr>> {
     if !is_constant(&expr)? || !is_computed_alike(&expr) {
         return Ok(Transformed::no(expr));
@@ -50,7 +50,7 @@ fn is_constant(expr: &Expr) -> Result<bool> {
     Ok(constant)
 }
 
-/// Whether the library's answer is that of the operators.
+/// Whether DataFusion gives the same result as the operators.
 fn is_computed_alike(expr: &Expr) -> bool {
     let type_of = |operand: &Expr| operand.as_literal().map_or(DataType::Null, ScalarValue::data_type);
     match expr {
@@ -59,7 +59,7 @@ fn is_computed_alike(expr: &Expr) -> bool {
         Expr::InList(list) => is_ordered_alike(&type_of(&list.expr)),
         Expr::Cast(cast) => cast.expr.as_literal().is_some_and(|value| is_cast_alike(value, cast.field.data_type())),
         Expr::TryCast(cast) => cast.expr.as_literal().is_some_and(|value| is_cast_alike(value, cast.field.data_type())),
-        // The smallest number has no opposite.
+        // The smallest integer has no negation.
         Expr::Negative(operand) => !type_of(operand).is_signed_integer() || !is_smallest(operand),
         Expr::ScalarFunction(call) if call.name() == "nullif" => {
             call.args.iter().all(|arg| is_ordered_alike(&type_of(arg)))
@@ -76,8 +76,7 @@ fn is_smallest(operand: &Expr) -> bool {
     )
 }
 
-/// The library has a total order of floating-point numbers, and compares intervals and nested values field by
-/// field.
+/// DataFusion orders floating-point numbers totally, and compares intervals and nested values field by field.
 fn is_ordered_alike(data_type: &DataType) -> bool {
     !data_type.is_floating() && !data_type.is_nested() && !matches!(data_type, DataType::Interval(_))
 }
@@ -87,7 +86,7 @@ fn is_cast_alike(value: &ScalarValue, to: &DataType) -> bool {
         (from, to) if from == *to || value.is_null() => true,
         (from, DataType::Decimal128(..)) => !from.is_floating() && !from.is_string(),
         (from, DataType::Timestamp(..)) if from.is_integer() => false,
-        // The library leaves digits of a second out, towards 1970.
+        // DataFusion rounds times towards 1970.
         (DataType::Timestamp(from, _), DataType::Timestamp(unit, _)) if per_second(from) > per_second(*unit) => {
             value.cast_to(&DataType::Int64).is_ok_and(|number| matches!(number, ScalarValue::Int64(Some(0..))))
         }
@@ -97,7 +96,7 @@ fn is_cast_alike(value: &ScalarValue, to: &DataType) -> bool {
 
 fn value(expr: &Expr) -> Result<Option<ScalarValue>> {
     let physical: Arc<dyn PhysicalExpr> = match expr {
-        // A number that does not fit is an error.
+        // An overflow is an error.
         Expr::BinaryExpr(BinaryExpr { left, op, right }) => {
             let (Some(left), Some(right)) = (left.as_literal(), right.as_literal()) else { return Ok(None) };
             let operand = |value: &ScalarValue| Arc::new(expressions::Literal::new(value.clone()));

@@ -1,4 +1,4 @@
-//! `AND`, `OR` and `NOT` of three-valued logic.
+//! Simplifies `AND`, `OR` and `NOT` in three-valued logic.
 
 use std::collections::HashSet;
 
@@ -10,7 +10,7 @@ use datafusion_expr::{BinaryExpr, Expr, Operator, binary_expr, lit};
 
 use super::{Scope, simplify, step};
 
-/// Simplifies a chain of one connective.
+/// Simplifies a chain of AND or of OR.
 pub(super) fn connect(expr: Expr, op: Operator, scope: &Scope) -> Result<Transformed<Expr>> {
     let before = split_binary_owned(expr, op);
     let count = before.len();
@@ -25,12 +25,11 @@ pub(super) fn connect(expr: Expr, op: Operator, scope: &Scope) -> Result<Transfo
     Ok(Transformed::new_transformed(chain.data, changed))
 }
 
-/// A chain of simple operands: one that decides it stands alone; those that decide nothing, and repeated
-/// ones, go.
+/// Combines simple operands: a deciding operand stands alone, and neutral and repeated ones are dropped.
 pub(super) fn connected(operands: Vec<Expr>, op: Operator) -> Transformed<Expr> {
     let decides = op == Operator::Or;
     let count = operands.len();
-    // An operand that was simplified may be a chain of this connective now.
+    // A simplified operand may be a chain of this operator.
     let mut operands: Vec<Expr> = operands.into_iter().flat_map(|operand| split_binary_owned(operand, op)).collect();
     if operands.iter().any(|operand| is(operand, decides)) {
         return Transformed::yes(lit(decides));
@@ -62,7 +61,8 @@ fn without_repeated(operands: &mut Vec<Expr>) {
     operands.retain(|_| keep.next().unwrap_or(true));
 }
 
-/// `(a AND b) OR (a AND c)` is `a AND (b OR c)`, and `a OR (a AND b)` is `a`. `None` if there is no such `a`.
+/// `(a AND b) OR (a AND c)` is `a AND (b OR c)`, and `a OR (a AND b)` is `a`. `None`: the alternatives have
+/// nothing in common.
 fn shared_conditions(alternatives: &[Expr]) -> Option<Expr> {
     let parts: Vec<Vec<&Expr>> = alternatives.iter().map(split_conjunction).collect();
     let is_shared = |part: &&Expr| parts[1..].iter().all(|other| other.contains(part)) && !part.is_volatile();
@@ -74,13 +74,13 @@ fn shared_conditions(alternatives: &[Expr]) -> Option<Expr> {
         let rest = parts.iter().filter(|part| !shared.contains(part));
         connected(rest.map(|part| (*part).clone()).collect(), Operator::And).data
     });
-    // An alternative without further conditions is true where the shared ones are.
+    // An alternative without further conditions is true where the common ones are.
     let rest = connected(rest.collect(), Operator::Or).data;
     let all = shared.iter().map(|part| (*part).clone()).chain([rest]);
     Some(connected(all.collect(), Operator::And).data)
 }
 
-/// `NOT expr`, where `expr` is simple already.
+/// `NOT expr` of a simple expression.
 pub(super) fn negate(expr: Expr, scope: &Scope) -> Result<Transformed<Expr>> {
     let negated = match expr {
         Expr::Not(operand) => *operand,
@@ -114,7 +114,7 @@ pub(super) fn negate(expr: Expr, scope: &Scope) -> Result<Transformed<Expr>> {
     Ok(Transformed::yes(negated))
 }
 
-/// The operator that is true where this one is false. An order has none where NaN may be compared.
+/// The negated operator. An order of values that may be NaN has none.
 fn opposite(binary: &BinaryExpr, scope: &Scope) -> Result<Option<Operator>> {
     use Operator::{Gt, GtEq, Lt, LtEq};
     let has_order = !matches!(binary.op, Gt | GtEq | Lt | LtEq) || !scope.type_of(&binary.left)?.is_floating();

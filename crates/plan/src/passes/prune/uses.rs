@@ -1,4 +1,4 @@
-//! What is read of the columns of a plan.
+//! Which columns of a plan are read, and how.
 
 use std::collections::BTreeMap;
 
@@ -15,11 +15,11 @@ use crate::walk::Walk;
 #[derive(Clone)]
 pub(super) enum Use {
     Whole,
-    /// Only by these fields of its row.
+    /// Only these fields of a row are read.
     Fields(Vec<Expr>),
 }
 
-/// The columns that are read, each with how.
+/// The columns that are read.
 #[derive(Clone, Default)]
 pub(super) struct Uses(BTreeMap<Column, Use>);
 
@@ -40,7 +40,7 @@ impl Uses {
         self.0.insert(column.clone(), Use::Whole);
     }
 
-    /// Reads a field of the row `column`, which is `source` below.
+    /// Adds a read of a field of the row `column`, which is `source` in the input.
     pub(super) fn read_field(&mut self, access: &Expr, column: &Column, source: &Column) -> Result<()> {
         self.add_field(over(access, column, source)?, source);
         Ok(())
@@ -55,9 +55,9 @@ impl Uses {
         }
     }
 
-    /// Reads what an expression does.
+    /// Adds the reads of an expression.
     pub(super) fn read(&mut self, expr: &Expr) {
-        // The walk of an expression that is only read does not fail.
+        // A walk that only reads does not fail.
         let _ = expr.see(&mut |expr| {
             if let Some(column) = accessed(expr) {
                 self.add_field(expr.clone(), column);
@@ -70,14 +70,14 @@ impl Uses {
         });
     }
 
-    /// Those of some columns.
+    /// The reads of these columns.
     pub(super) fn within(&self, schema: &Columns) -> Uses {
         let of_schema = schema.ids().into_iter();
         Uses(of_schema.filter_map(|column| self.0.get(&column).cloned().map(|of| (column, of))).collect())
     }
 }
 
-/// The row of which an expression is a field, or a field of a field.
+/// The ROW column whose field, or nested field, an expression is.
 fn accessed(expr: &Expr) -> Option<&Column> {
     let Expr::ScalarFunction(call) = expr else { return None };
     let [row, path @ ..] = call.args.as_slice() else { return None };
@@ -96,7 +96,7 @@ fn path(access: &Expr) -> Vec<String> {
     inner.into_iter().chain(names).collect()
 }
 
-/// A column for a field of a row: `r.f`.
+/// A new column for a field of a row: `r.f`.
 pub(super) fn field_column(access: &Expr, row: &Column) -> Column {
     fresh(&format!("{}.{}", name_of(row), path(access).join(".")))
 }
@@ -105,7 +105,7 @@ fn over(access: &Expr, column: &Column, source: &Column) -> Result<Expr> {
     replaced(access.clone(), &BTreeMap::from([(column.clone(), Expr::Column(source.clone()))]))
 }
 
-/// The columns in which fields of rows are, by the accesses that they replace.
+/// The columns of fields, by the accesses that they replace.
 #[derive(Default)]
 pub(super) struct Fields(Vec<(Expr, Column)>);
 
@@ -130,8 +130,8 @@ impl Fields {
         self.0.iter().find(|(of, _)| of == access).map(|(_, column)| column)
     }
 
-    /// The columns for these fields of the row `column`, which is `source` below. `None`: the row is there
-    /// itself.
+    /// The columns for these fields of the row `column`, which is `source` in the input. `None`: the input
+    /// has the row.
     pub(super) fn of(&self, accesses: &[Expr], column: &Column, source: &Column) -> Result<Option<Fields>> {
         let mut found = Fields::default();
         for access in accesses {
@@ -141,7 +141,7 @@ impl Fields {
         Ok(Some(found))
     }
 
-    /// An expression that reads the columns in the place of the fields.
+    /// Replaces accesses to fields by columns.
     pub(super) fn put_into(&self, expr: Expr) -> Result<Expr> {
         if self.is_empty() {
             return Ok(expr);

@@ -1,4 +1,4 @@
-//! What the operators compute of an optimized plan over one table, row by row.
+//! The operators' results for an optimized plan over one table, row by row.
 
 use std::sync::Arc;
 
@@ -18,7 +18,7 @@ use crate::lower::converted;
 use crate::rel::{Columns, Rel};
 use crate::table::Table;
 
-/// The rows that a plan gives for one row of its table. `None`: it has other nodes.
+/// The rows of a plan for one row of its table. `None`: it has other nodes.
 pub(super) fn run(plan: &Rel, row: &[Value]) -> Option<Result<RecordBatch>> {
     match plan {
         Rel::Get(scan) => {

@@ -1,4 +1,4 @@
-//! What single passes do.
+//! The effects of single passes.
 
 use datafusion_sql::sqlparser::parser::Parser;
 
@@ -23,7 +23,7 @@ fn after(pass: &str, text: &str) -> String {
     found.expect("a pass of this name")
 }
 
-/// The places of tables in a plan.
+/// The positions of tables in a plan.
 fn order(plan: &str) -> Vec<char> {
     plan.lines().filter_map(|line| line.trim().strip_prefix("Project as ")?.chars().next()).collect()
 }
@@ -33,7 +33,7 @@ fn tables_are_joined_in_an_order_in_which_each_has_a_key() {
     let of = |condition: &str| order(&after("connect", &format!("SELECT a.k FROM t a, t b, u c WHERE {condition}")));
     assert_eq!(of("a.k = c.k AND c.n = b.n"), ['a', 'c', 'b']);
     assert_eq!(of("a.n + 1 = c.n AND b.k = c.k AND a.i > 1"), ['a', 'c', 'b']);
-    // As they are written, if that gives each a key, or if nothing does.
+    // The written order, if it gives each join a key, or if no order does.
     assert_eq!(of("a.k = b.k AND b.n = c.n"), ['a', 'b', 'c']);
     assert_eq!(of("a.k = b.k AND a.k = c.k"), ['a', 'b', 'c']);
     assert_eq!(of("a.n > c.n AND b.n > c.n"), ['a', 'b', 'c']);
@@ -75,10 +75,10 @@ fn what_compares_both_sides_is_a_key() {
     assert!(joined("a.k = b.k AND a.n < b.n").contains("Inner Join: a.k = b.k Filter: a.n < b.n"));
     assert!(joined("b.n + 1 = a.n").contains("Inner Join: a.n = b.n + "), "{}", joined("b.n + 1 = a.n"));
     assert!(joined("a.k IS NOT DISTINCT FROM b.k").contains("Inner Join: a.k IS NOT DISTINCT FROM b.k"));
-    // A join has keys of one kind.
+    // All keys of a join treat NULL alike.
     let both = joined("a.k IS NOT DISTINCT FROM b.k AND a.n = b.n");
     assert!(both.contains("Inner Join: a.n = b.n Filter: a.k IS NOT DISTINCT FROM b.k"), "{both}");
-    // A comparison within one side is none.
+    // A comparison within one side is no key.
     assert!(!joined("a.n = a.i AND a.k = b.k").contains("Join: a.n = a.i"));
 }
 
@@ -90,7 +90,7 @@ fn nothing_is_read_that_nobody_wants() {
     assert!(plan.contains("Get: t [k]") && !plan.contains("sum("), "{plan}");
     let plan = after("prune", "SELECT k FROM (SELECT * FROM t UNION ALL SELECT * FROM u)");
     assert_eq!(plan.matches(" [k]").count(), 2, "{plan}");
-    // An aggregate without keys has one row, whatever is read of it.
+    // An aggregate without keys has one row, whichever columns are read.
     let plan = after("prune", "SELECT 1 FROM (SELECT SUM(n) AS s FROM t)");
     assert!(plan.contains("Aggregate"), "{plan}");
 }
@@ -114,7 +114,7 @@ fn what_has_no_rows_goes() {
         "SELECT k, COUNT(*), MIN(r) FROM (SELECT k, ROW_NUMBER() OVER (ORDER BY n) AS r FROM t WHERE 1 = 0) GROUP BY k",
     );
     assert!(plan.starts_with("Values: no rows"), "{plan}");
-    // Of no rows there is one result.
+    // An aggregate over no rows has one result.
     let plan = after("empty", "SELECT COUNT(*) FROM t WHERE FALSE");
     assert!(plan.contains("Aggregate") && plan.contains("no rows"), "{plan}");
 }

@@ -1,10 +1,10 @@
-//! Queries by chance over small tables, and the values that make rules go wrong: NULL, -0.0, numbers with
-//! more digits, repeated rows.
+//! Random queries over small tables with critical values: NULL, -0.0, numbers with more digits, repeated
+//! rows.
 
 use super::relations::{Rows, Tables};
 use super::values::Value;
 
-/// Numbers by chance, from a seed.
+/// Random numbers from a seed.
 pub(super) struct Chance(u64);
 
 impl Chance {
@@ -24,7 +24,7 @@ impl Chance {
     }
 }
 
-/// The tables: the same columns, so that any part of a query may read either.
+/// The tables have the same columns, so that any part of a query can read either.
 pub(super) const DECLARED: &str = "
 CREATE TABLE t (k STRING, d DECIMAL(20,4), n BIGINT, i INT, s SMALLINT, f DOUBLE, b BOOLEAN) WITH ('connector' = 'any');
 CREATE TABLE u (k STRING, d DECIMAL(20,4), n BIGINT, i INT, s SMALLINT, f DOUBLE, b BOOLEAN) WITH ('connector' = 'any');
@@ -168,7 +168,7 @@ impl Writer {
         format!("{} {not}IN ({})", self.column(column), items.join(", "))
     }
 
-    /// A table, a view in place, or a join of tables.
+    /// A table, an inline view, or a join of tables.
     fn from(&mut self, joins: usize) -> String {
         let table = self.chance.of(&["t", "u"]);
         let name = format!("x{}", self.scope.len());
@@ -192,7 +192,7 @@ impl Writer {
         };
         self.scope.push(name.clone());
         let mut text = format!("{first} {name}");
-        // `a, b, c`, of which `a` and `b` have no key.
+        // `a, b, c`, where `a` and `b` have no key.
         if joins == 2 && self.chance.below(2) == 0 {
             let (second, third) = (format!("x{}", self.scope.len()), format!("x{}", self.scope.len() + 1));
             self.compared = vec![format!("{name}.k = {third}.k"), format!("{third}.i = {second}.i")];

@@ -1,4 +1,4 @@
-//! Logical plans over rows: the most naive execution.
+//! Naive execution of logical plans over rows.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -13,7 +13,7 @@ pub(super) type Rows = Vec<Vec<Value>>;
 /// The rows of the tables, by their names.
 pub(super) type Tables = BTreeMap<&'static str, Rows>;
 
-/// A row, and the rows of the queries around.
+/// A row, and the outer rows.
 pub(super) struct Env<'a> {
     schema: &'a Columns,
     row: &'a [Value],

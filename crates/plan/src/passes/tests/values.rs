@@ -1,4 +1,4 @@
-//! Values and expressions in three-valued logic, written without the library's kernels.
+//! Values and expressions in three-valued logic, independent of DataFusion's kernels.
 
 use std::cmp::Ordering;
 
@@ -14,9 +14,9 @@ use anabranch_dataflow::{BinaryOp, decimal_result};
 /// Why there is no value.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum Without {
-    /// The job would stop: a number does not fit, a division by zero.
+    /// The job would stop: an overflow or a division by zero.
     Failure(String),
-    /// The reference does not know such expressions.
+    /// The reference does not know the expression.
     Unknown(String),
 }
 
@@ -46,7 +46,7 @@ pub(super) enum Value {
 use Value::{Double, Exact, Interval, Null, Row, Text, Truth};
 
 impl Value {
-    /// A text that equal values share, for rows to be compared as a whole.
+    /// A text that is the same for equal values, for the comparison of whole rows.
     pub(super) fn key(&self) -> String {
         match self {
             Exact(number, scale) => {
@@ -104,7 +104,7 @@ pub(super) fn order(left: &Value, right: &Value) -> Result<Option<Ordering>> {
     })
 }
 
-/// `left = right`: of rows, what AND gives of their fields.
+/// `left = right`. For rows: AND over their fields.
 fn equal(left: &Value, right: &Value) -> Result<Option<bool>> {
     match (left, right) {
         (Row(left), Row(right)) => {
@@ -163,7 +163,7 @@ fn compare(op: Operator, left: &Value, right: &Value) -> Result<Value> {
     Ok(as_value(truth))
 }
 
-/// Conversion to another type. What does not fit is a failure, or NULL if `safe`.
+/// Conversion to another type. A value that does not fit is a failure, or NULL if `safe`.
 pub(super) fn cast(value: Value, to: &DataType, safe: bool) -> Result<Value> {
     let (number, scale) = match (&value, to) {
         (Null, _) => return Ok(Null),
@@ -298,7 +298,7 @@ fn is_in(operand: &Value, items: Vec<Value>) -> Result<Option<bool>> {
 
 fn binary_value(binary: &BinaryExpr, env: &Env, tables: &Tables) -> Result<Value> {
     let left = value(&binary.left, env, tables)?;
-    // The right operand does not count where the left one decides.
+    // The right operand has no effect if the left one decides.
     match (binary.op, &left) {
         (Operator::And, Truth(false)) | (Operator::Or, Truth(true)) => return Ok(left),
         _ => {}

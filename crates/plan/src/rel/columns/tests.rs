@@ -8,7 +8,7 @@ use anabranch_dataflow::{ConnectorSpec, TableTraits};
 use arrow::datatypes::{DataType, Field, SchemaRef};
 
 thread_local! {
-    /// How many columns were compared with the one that is looked for.
+    /// The number of columns compared with the one searched for.
     pub(super) static COMPARED: Cell<usize> = const { Cell::new(0) };
 }
 
@@ -27,8 +27,8 @@ impl TableResolver for Anything {
     }
 }
 
-/// The columns that are compared while a query is lowered whose `count` columns are `column(0)`, `column(1)`,
-/// ...
+/// The number of column comparisons while a query with `count` columns `column(0)`, `column(1)`, ... is
+/// lowered.
 fn compared(count: usize, column: impl Fn(usize) -> String) -> usize {
     let list = |item: &dyn Fn(usize) -> String| (0..count).map(item).collect::<Vec<_>>().join(", ");
     let columns = list(&|index| format!("c{index} BIGINT"));
