@@ -1,6 +1,6 @@
-//! DECIMAL beside floating point is floating point, as in Flink. A number literal with a point is a DECIMAL,
-//! and the library would compare `x > 0.5` by converting every `x` to a DECIMAL, which loses small values and
-//! fails for large ones.
+//! Arithmetic and comparisons of DECIMAL with floating point use floating point, as in Flink. DataFusion
+//! would compare `x > 0.5` by converting every `x` to DECIMAL, because it reads `0.5` as a DECIMAL. That
+//! loses small values and fails for large ones.
 
 use std::sync::Arc;
 
@@ -14,17 +14,18 @@ use crate::rel::{Columns, Rel, Union, computed, kept, project};
 use crate::rewrite::{Scope, is_comparison};
 use crate::walk::Walk;
 
-/// Functions whose arguments are converted to one type.
+/// Functions that convert all arguments to one type.
 const OF_ONE_TYPE: [&str; 6] = ["coalesce", "greatest", "ifnull", "least", "nullif", "nvl"];
 
-/// Converts each DECIMAL that meets floating point to DOUBLE in a comparison, in arithmetic, `BETWEEN`, `IN`,
-/// `CASE`, or a function whose arguments have one type. Runs before the library's type coercion.
+/// Converts each DECIMAL operand beside floating point to DOUBLE: in comparisons, arithmetic, `BETWEEN`,
+/// `IN`, `CASE`, and functions that convert all arguments to one type. Runs before DataFusion's type
+/// coercion.
 pub(crate) fn approximate_decimals(expr: Expr, scope: &Scope) -> Result<Transformed<Expr>> {
     expr.walk_up(&mut |expr| approximate(expr, scope.columns()))
 }
 
-/// Converts the DECIMAL columns of inputs where another one has floating point. The inputs of a union within
-/// are its own.
+/// Converts DECIMAL columns of a union's inputs to DOUBLE where another input has floating point. The inputs
+/// of nested unions count as inputs of the outer union.
 pub(crate) fn approximate_union(union: Union) -> Result<Transformed<Rel>> {
     let within = |input: &Arc<Rel>| match input.as_ref() {
         Rel::Union(union) => union.inputs.clone(),
@@ -35,7 +36,7 @@ pub(crate) fn approximate_union(union: Union) -> Result<Transformed<Rel>> {
     let floats: Vec<bool> = (0..union.columns.fields().len()).map(is_float).collect();
     let is_exact =
         |input: &Rel, column: usize| floats[column] && input.columns().field(column).data_type().is_decimal();
-    // An expression of an input may have been taken for a DECIMAL when it was parsed.
+    // The parser may have given an expression of an input the type DECIMAL.
     let mut cols = union.columns.to_vec();
     for (col, is_float) in cols.iter_mut().zip(&floats) {
         if *is_float && col.field.data_type().is_decimal() {
@@ -80,7 +81,7 @@ fn approximate(mut expr: Expr, schema: &Columns) -> Result<Transformed<Expr>> {
             alike(thens, schema) || compared
         }
         Expr::ScalarFunction(call) if OF_ONE_TYPE.contains(&call.name()) => alike(&mut call.args, schema),
-        // An operand was taken for a DECIMAL when the expression was parsed.
+        // The parser gave an operand the type DECIMAL.
         Expr::ScalarFunction(call) => match operator_of(&call.func) {
             Some(op) if call.args.iter().any(|arg| arg.get_type(schema).is_ok_and(|of| of.is_floating())) => {
                 alike(&mut call.args, schema);
@@ -100,8 +101,8 @@ fn is_arithmetic(op: Operator) -> bool {
     matches!(op, Operator::Plus | Operator::Minus | Operator::Multiply | Operator::Divide | Operator::Modulo)
 }
 
-/// If one of these is floating point, converts those that are DECIMAL to DOUBLE. Returns whether there were
-/// any.
+/// Converts DECIMAL expressions to DOUBLE if one of the expressions is floating point. Returns whether it
+/// converted any.
 fn alike<'a>(expressions: impl IntoIterator<Item = &'a mut Expr>, schema: &Columns) -> bool {
     let typed: Vec<_> = expressions.into_iter().map(|expr| (expr.get_type(schema), expr)).collect();
     let is_float = |data_type: &Result<DataType>| data_type.as_ref().is_ok_and(DataType::is_floating);

@@ -1,4 +1,4 @@
-//! What statements have declared so far.
+//! The tables, views, functions and options that statements have declared.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -14,7 +14,7 @@ use crate::settings::Settings;
 use crate::sql_function::is_reserved;
 use crate::table::{Declared, Table};
 
-/// Tables, views, functions and options of a session. Statements change it; it is never written to disk.
+/// The state of a session. Statements change it; it is never written to disk.
 pub struct Catalog {
     relations: BTreeMap<Path, Relation>,
     pub(crate) databases: Databases,
@@ -22,11 +22,10 @@ pub struct Catalog {
     pub(crate) functions: Arc<Functions>,
     /// Declared functions by name in lower case.
     sql_functions: BTreeMap<String, Arc<ScalarUDF>>,
-    /// One text has all of the declarations, so all places in plans are places in it.
+    /// One text has all declarations, so all places in plans refer to it.
     pub(crate) has_one_text: bool,
 }
 
-/// A relation that FROM can name.
 #[derive(Clone)]
 pub(crate) enum Relation {
     Table(Arc<Declared>),
@@ -41,7 +40,7 @@ pub(crate) struct View {
     pub(crate) text: String,
 }
 
-/// Aggregates that become calls of others when a query is planned.
+/// Aggregates that the planner replaces by calls of other functions.
 const FLINK_AGGREGATES: [&str; 5] =
     ["approx_count_distinct", "json_arrayagg", "json_objectagg", "listagg", "percentile"];
 
@@ -59,12 +58,12 @@ impl Catalog {
         }
     }
 
-    /// The names by which a statement can name tables and views now, with their kinds.
+    /// The names of tables and views in the present database and catalog, with their kinds.
     pub fn names(&self) -> impl Iterator<Item = (String, &'static str)> {
         self.declared().map(|(path, relation)| (self.databases.short_name(path), relation.kind()))
     }
 
-    /// Tables and views that statements have declared, without those with other options.
+    /// Declared tables and views, without the variants that OPTIONS hints create.
     pub(crate) fn declared(&self) -> impl Iterator<Item = (&Path, &Relation)> {
         self.relations.iter().filter(|(path, _)| without_options(&path.table).is_none())
     }
@@ -98,12 +97,12 @@ impl Catalog {
         names
     }
 
-    /// Sets an option of jobs of so many key groups, as `SET` does.
+    /// Sets an option, as `SET` does, for jobs with this number of key groups.
     pub fn set(&mut self, name: &str, value: &str, key_groups: u16) -> Result<()> {
         self.settings.preset(name, value, key_groups)
     }
 
-    /// Sets an option to a value that `SET` does not change.
+    /// Sets an option to a value that `SET` cannot change.
     pub fn fix(&mut self, name: &str, value: &str, key_groups: u16) -> Result<()> {
         self.settings.fix(name, value, key_groups)
     }
@@ -131,7 +130,7 @@ impl Catalog {
         }
     }
 
-    /// The table that plans call so.
+    /// The table with this label in plans.
     pub(crate) fn labelled(&self, label: &str) -> Result<&Arc<Table>> {
         match self.relations.iter().find(|(path, _)| path.label() == label) {
             Some((_, Relation::Table(declared))) => Ok(&declared.table),
@@ -161,7 +160,7 @@ impl Catalog {
         Ok(())
     }
 
-    /// What a statement has declared that has failed is as it was before.
+    /// Restores the former declaration of a name after a failed statement.
     pub(crate) fn put_back(&mut self, name: &str, former: Option<Relation>) {
         let Ok(path) = self.databases.path(name) else { return };
         match former {
@@ -183,7 +182,7 @@ impl Catalog {
         }
     }
 
-    /// Removes a database, with its tables and views if `cascade`, and returns a text for the user.
+    /// Drops a database, with its tables and views if `cascade`. Returns the message for the user.
     pub(crate) fn drop_database(&mut self, parts: &[&str], if_exists: bool, cascade: bool) -> Result<String> {
         let name = parts.last().copied().unwrap_or_default();
         let (catalog, database) = match self.databases.existing(parts) {
@@ -200,7 +199,7 @@ impl Catalog {
         Ok(format!("database {name} dropped"))
     }
 
-    /// The declared function of this name, in any case.
+    /// The declared function with this name, ignoring case.
     pub(crate) fn sql_function(&self, name: &str) -> Option<&Arc<ScalarUDF>> {
         self.sql_functions.get(&name.to_lowercase())
     }
@@ -210,7 +209,7 @@ impl Catalog {
         self.sql_functions.values().map(|function| function.name())
     }
 
-    /// Refuses the names of functions that are not declared by statements.
+    /// Refuses the names of built-in functions.
     pub(crate) fn check_function_name(&self, name: &str) -> Result<()> {
         let functions = &self.functions;
         if functions.scalar(name).is_none() && functions.aggregate(name).is_none() && !is_reserved(name) {
@@ -237,7 +236,6 @@ impl Catalog {
         }
     }
 
-    /// The error of a name that no statement has declared as a function.
     pub(crate) fn unknown_function(&self, name: &str) -> Error {
         let error = Error::user(format!("there is no function '{name}'"));
         match nearest(name, self.sql_functions()) {

@@ -1,7 +1,7 @@
-//! Tables whose records are changes of rows: each says which row comes or goes. Where a row that is taken
-//! back would have another event time, or other metadata, than when it came, they are read as versions. So
-//! are those whose first changes are not read: of a row that never came there is no version to take back,
-//! while a count of its group would be too low for ever.
+//! Tables whose records are changes: each record adds or retracts a row. They are read as versions if the
+//! retraction of a row may have another event time or other metadata than the row. They are also read as
+//! versions if the first changes are not read: a retraction of a row that was never read would make a count
+//! too low for ever, while there is no version of that row to remove.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -12,17 +12,17 @@ use arrow::datatypes::{Schema, SchemaRef};
 use crate::rel::Get;
 use crate::table::Table;
 
-/// The columns of a scan of changes: the weight, which the connector has under this key, follows those that
-/// are declared.
+/// The columns of a scan of changes: the declared columns, and the weight, which the connector provides under
+/// this key.
 pub(crate) fn with_weight(declared: &SchemaRef, key: &str, metadata: &mut BTreeMap<usize, String>) -> SchemaRef {
     metadata.insert(declared.fields().len(), key.to_owned());
     let fields = declared.fields().iter().cloned().chain([Arc::new(weight_field())]);
     Arc::new(Schema::new(fields.collect::<Vec<_>>()))
 }
 
-/// Decides how records that are changes are read: those with a primary key of columns in them as versions, if
-/// there is an event time, if the first changes are not read, or metadata that a record which takes a row
-/// back does not have in common with the one that brought it.
+/// Decides whether a table of changes is read as changes or as versions. It is read as versions if it has a
+/// primary key in its records, and an event time, a start after its first changes, or metadata that may
+/// differ between a row and its retraction.
 pub(crate) fn changes_or_versions<'a>(
     traits: &mut TableTraits,
     has_key: bool,
@@ -38,14 +38,14 @@ pub(crate) fn changes_or_versions<'a>(
 }
 
 impl Table {
-    /// The place of the weight among the columns of a scan, if the records are changes.
+    /// The index of the weight in a scan, if the records are changes.
     pub(crate) fn weight(&self) -> Option<usize> {
         self.traits.changes?;
         self.physical.index_of(WEIGHT).ok()
     }
 
-    /// The places of the primary key in the output of a scan of changes: there is at most one row of each key
-    /// at a time.
+    /// The indexes of the primary key in the output of a scan of changes, which has at most one row of each
+    /// key at a time.
     pub(crate) fn unique_in(&self, scan: &Get) -> Option<Vec<usize>> {
         self.weight().filter(|_| !self.primary_key.is_empty())?;
         let place = |key: &String| scan.columns.fields().iter().position(|field| field.name() == key);

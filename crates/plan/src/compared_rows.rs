@@ -1,6 +1,6 @@
-//! Rows that are compared field by field: `(a, b) = (1, 2)` is `a = 1 AND b = 2`, and `(a, b) IN ((1, 2), (3,
-//! NULL))` says so of each row of the list. With NULL in a field the answer may be NULL. The library compares
-//! rows as wholes, and takes NULL for equal to NULL.
+//! Compares rows field by field: `(a, b) = (1, 2)` is `a = 1 AND b = 2`, and `(a, b) IN ((1, 2), (3, NULL))`
+//! compares each row of the list so. A NULL in a field can make the result NULL. DataFusion compares whole
+//! rows, and treats NULL as equal to NULL.
 
 use datafusion_common::Result;
 use datafusion_common::tree_node::Transformed;
@@ -10,8 +10,7 @@ use datafusion_expr::{BinaryExpr, Expr, Operator, lit};
 use crate::rewrite::Scope;
 use crate::walk::Walk;
 
-/// Replaces the comparisons of rows that are written with their fields. Runs before types are coerced, so
-/// that the fields get their types.
+/// Replaces comparisons of row constructors. Runs before type coercion, so that the fields get their types.
 pub(crate) fn compare_fields(expr: Expr, _: &Scope) -> Result<Transformed<Expr>> {
     expr.walk_up(&mut |expr| {
         let compared = match &expr {
@@ -34,7 +33,7 @@ fn negated(expr: Expr) -> Expr {
     Expr::Not(Box::new(expr))
 }
 
-/// Whether two rows are equal, if both are written with as many fields.
+/// The equality of two row constructors with the same number of fields.
 fn equal(left: &Expr, right: &Expr) -> Option<Expr> {
     let (left, right) = (fields(left)?, fields(right)?);
     let varies = |field: &&Expr| field.is_volatile();
@@ -45,7 +44,7 @@ fn equal(left: &Expr, right: &Expr) -> Option<Expr> {
     conjunction(fields.map(|(left, right)| equal(left, right).unwrap_or_else(|| left.clone().eq(right.clone()))))
 }
 
-/// The fields of a row that is written with them.
+/// The fields of a row constructor.
 fn fields(expr: &Expr) -> Option<Vec<&Expr>> {
     match expr {
         Expr::Alias(alias) => fields(&alias.expr),

@@ -1,5 +1,5 @@
-//! Times compared with texts: `ts < '9999-12-31 00:00:00'`. The library would compare nanoseconds, which end
-//! in 2262. And times of day of several precisions, which the library does not compare.
+//! Compares times with texts: `ts < '9999-12-31 00:00:00'`. DataFusion would compare nanoseconds, which end
+//! in 2262. Also compares times of day of different precisions, which DataFusion refuses.
 
 use arrow::datatypes::{DataType, TimeUnit};
 use datafusion_common::tree_node::Transformed;
@@ -10,8 +10,8 @@ use datafusion_expr::{BinaryExpr, Expr, ExprSchemable, cast};
 use crate::rewrite::{Scope, is_comparison};
 use crate::walk::Walk;
 
-/// Reads constant texts that are compared with times in the times' type, as Flink does: further digits are
-/// left out.
+/// Converts constant texts to the type of the time that they are compared with. As in Flink, further digits
+/// are cut.
 pub(crate) fn read_texts(expr: Expr, scope: &Scope) -> Result<Transformed<Expr>> {
     let schema: &dyn ExprSchema = scope.columns().as_ref();
     expr.walk_up(&mut |expr| {
@@ -44,8 +44,8 @@ pub(crate) fn read_texts(expr: Expr, scope: &Scope) -> Result<Transformed<Expr>>
     })
 }
 
-/// Gives two times of day that stand beside an operator the digits of the finer one. The library refuses them
-/// before types are coerced.
+/// Converts the coarser one of two times of day beside an operator to the precision of the finer one.
+/// DataFusion refuses such operands before type coercion.
 #[derive(Debug)]
 pub(crate) struct TimesOfDayPlanner;
 
@@ -57,7 +57,7 @@ impl ExprPlanner for TimesOfDayPlanner {
     }
 }
 
-/// Makes a time of day as fine as another one. Returns whether it was coarser.
+/// Converts `other` to the precision of `time` if `other` is coarser. Returns whether it did.
 fn make_finer(time: &Expr, other: &mut Expr, schema: &dyn ExprSchema) -> bool {
     let (Ok(to), Ok(from)) = (time.get_type(schema), other.get_type(schema)) else { return false };
     let is_coarser = digits_of_day(&from).is_some_and(|coarse| digits_of_day(&to).is_some_and(|fine| coarse < fine));
@@ -67,8 +67,7 @@ fn make_finer(time: &Expr, other: &mut Expr, schema: &dyn ExprSchema) -> bool {
     is_coarser
 }
 
-/// Makes a constant text a time if it is compared with one, and a time of day as fine as the one it is
-/// compared with. Returns whether it did.
+/// Converts a constant text or a coarser time of day to the type of `time`. Returns whether it did.
 fn read_beside(time: &Expr, text: &mut Expr, schema: &dyn ExprSchema) -> bool {
     if make_finer(time, text, schema) {
         return true;
@@ -81,7 +80,7 @@ fn read_beside(time: &Expr, text: &mut Expr, schema: &dyn ExprSchema) -> bool {
     true
 }
 
-/// The digits of a second of a time of day.
+/// The digits of a fraction of a second.
 fn digits_of_day(data_type: &DataType) -> Option<u8> {
     Some(match data_type {
         DataType::Time32(TimeUnit::Second) => 0,

@@ -1,11 +1,10 @@
-//! Rows that count several times: each row of the input as often as its last column says, without that
-//! column.
+//! Repeats rows: the last column of the input is the number of copies. The output does not have this column.
 
 use std::sync::Arc;
 
 use crate::rel::{Columns, Rel};
 
-/// The node; see the module.
+/// The operator; see the module.
 #[derive(Clone, Debug)]
 pub(crate) struct Copies {
     pub(crate) input: Arc<Rel>,
@@ -20,7 +19,7 @@ impl Copies {
         Copies { input, columns }
     }
 
-    /// The place of the last column of the input.
+    /// The index of the last column of the input.
     pub(crate) fn number(&self) -> usize {
         self.columns.len()
     }

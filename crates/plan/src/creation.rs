@@ -1,4 +1,4 @@
-//! `CREATE TABLE`, also `LIKE` another table, and `AS SELECT`: with the columns of a query, and its rows.
+//! `CREATE TABLE`, also with `LIKE` another table or `AS SELECT` a query.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -19,7 +19,7 @@ use crate::statement::{AlterTable, ColumnDefinition, ColumnKind, CreateTable};
 use crate::table::Table;
 use crate::{PlanOptions, TableResolver};
 
-/// Declares a table and returns a text for the user.
+/// Declares a table. Returns the message for the user.
 pub(crate) fn create_table(
     mut create: CreateTable,
     catalog: &mut Catalog,
@@ -36,7 +36,7 @@ pub(crate) fn create_table(
     }
     let or_replace = create.or_replace;
     let table = Table::declare(create, catalog, resolver, options).map_err(|error| match &like {
-        // Places in the other declaration are none in this statement.
+        // Places in the other declaration do not belong to this statement.
         Some(like) => error.only_at(at(like.table.span.start)),
         None => error,
     })?;
@@ -44,8 +44,8 @@ pub(crate) fn create_table(
     Ok(format!("table {name} created"))
 }
 
-/// Declares a table otherwise, and returns a text for the user. What reads or writes it already goes on as it
-/// was.
+/// Replaces the declaration of a table. Returns the message for the user. Earlier views and jobs keep the
+/// former declaration.
 pub(crate) fn alter_table(
     alter: AlterTable,
     catalog: &mut Catalog,
@@ -59,7 +59,7 @@ pub(crate) fn alter_table(
     let here = |error: Error| error.at(at(name.span.start));
     let create = catalog.table(&name.value).map_err(here)?.statement.clone();
     let former = catalog.databases.path(&name.value)?;
-    // Declared in another database, it may have another name there.
+    // The session may use another database now than at the declaration.
     let create =
         CreateTable { name: name.clone(), if_not_exists: false, or_replace: true, start: name.span.start, ..create };
     let mut create = create.altered(change)?;
@@ -73,7 +73,7 @@ pub(crate) fn alter_table(
     if is_renamed {
         create.options.extend(options.options_of(&former.label()));
     }
-    // Places in the other declaration are none in this statement.
+    // Places in the other declaration do not belong to this statement.
     create_table(create, catalog, resolver, options).map_err(|error| error.only_at(at(name.span.start)))?;
     if is_renamed {
         catalog.remove("table", &name.value)?;
@@ -81,7 +81,7 @@ pub(crate) fn alter_table(
     Ok(format!("table {} altered", name.value))
 }
 
-/// Declares the table of this name with options of a hint, and returns its name.
+/// Declares a variant of this table with the options of a hint. Returns the variant's name.
 pub(crate) fn declare_with(
     name: &Ident,
     with: BTreeMap<String, String>,
@@ -93,7 +93,7 @@ pub(crate) fn declare_with(
     create.name.value = with_options(&name.value, &with);
     create.options.extend(with);
     let value = create.name.value.clone();
-    // Another one of this name is like a table that is not declared so any more.
+    // A known variant may come from a former declaration of the table.
     if !matches!(catalog.get(&value), Ok(Relation::Table(known)) if known.table.statement == create) {
         let declared = Table::declare(create, catalog, resolver, options);
         let declared = declared.map_err(|error| error.only_at(at(name.span.start)))?;
@@ -102,8 +102,8 @@ pub(crate) fn declare_with(
     Ok(value)
 }
 
-/// Declares a table with the columns of a query, and plans the INSERT of its rows, which are those that the
-/// query had before. `None`: the table exists.
+/// Declares a table with the columns of a query, and plans the INSERT of the query's rows. The query reads
+/// the tables as they were before. `None`: the table exists.
 pub(crate) fn create_as(
     mut create: CreateTable,
     catalog: &mut Catalog,
@@ -121,8 +121,8 @@ pub(crate) fn create_as(
     plan_rows(&name, &columns, rows, catalog).map(Some)
 }
 
-/// Adds the columns of a query to those of the declaration, and returns their names. As in Flink, columns
-/// that the query does not have come first; one that it has takes the query's place, with the declared type.
+/// Adds the columns of a query to the declaration, and returns their names. As in Flink, columns that only
+/// the declaration has come first. A column of both has the query's position and the declared type.
 fn add_columns(create: &mut CreateTable, rows: &Columns) -> Result<Vec<Ident>> {
     let (mut columns, mut of_query) = (Vec::new(), Vec::new());
     for field in rows.fields() {
@@ -157,7 +157,7 @@ fn add_columns(create: &mut CreateTable, rows: &Columns) -> Result<Vec<Ident>> {
     Ok(columns)
 }
 
-/// The type that a column is declared with that has these values. `None`: none can have them.
+/// The type of a column that holds these values. `None`: there is none.
 fn of_column(of: &DataType) -> Option<DataType> {
     let field = |field: &Field| Some(field.clone().with_data_type(of_column(field.data_type())?));
     Some(match of {

@@ -1,4 +1,4 @@
-//! `CURRENT_WATERMARK(ts)`: the watermark of the task that reads a row, as it was before the row.
+//! `CURRENT_WATERMARK(ts)`: the watermark of the task that reads a row, before that row.
 
 use std::sync::{Arc, LazyLock};
 
@@ -17,15 +17,14 @@ use crate::rewrite::change_expressions;
 use crate::stamps::Stamp;
 use crate::walk::Walk;
 
-/// Name of the function.
 pub(crate) const CURRENT_WATERMARK: &str = "current_watermark";
 
-/// The function: only planned, never called. Its value is a column of the source's rows.
+/// The function. It is only planned, never called: its value is a column that the source adds to its rows.
 #[derive(Debug, PartialEq, Eq, Hash)]
 struct CurrentWatermark {
     signature: Signature,
-    /// The type of its result, once the argument is known to be an event time. The call has no argument then,
-    /// since the planner may replace a column by what computes it.
+    /// The type of the result, once the argument is known to be an event time. From then on the call has no
+    /// argument, because the planner may replace a column by the expression that computes it.
     settled: Option<DataType>,
 }
 
@@ -51,7 +50,7 @@ impl ScalarUDFImpl for CurrentWatermark {
     }
 }
 
-/// The function as queries call it. The planner must not compute it: it is volatile.
+/// The function as queries call it. It is volatile, so that the planner does not evaluate it.
 pub(crate) fn function() -> Arc<ScalarUDF> {
     static FUNCTION: LazyLock<Arc<ScalarUDF>> = LazyLock::new(|| {
         let signature = Signature::any(1, Volatility::Volatile);
@@ -66,7 +65,7 @@ fn no_event_time() -> Error {
     )
 }
 
-/// `CURRENT_WATERMARK` where rows are not those of a source.
+/// The error for `CURRENT_WATERMARK` over rows that do not come directly from a source.
 pub(crate) fn not_just_read() -> Error {
     Error::user("CURRENT_WATERMARK is only known of rows that are just read")
         .remedy("call it first, in a query of the table: CREATE VIEW v AS SELECT *, CURRENT_WATERMARK(ts) AS w FROM t")
@@ -79,12 +78,11 @@ fn call_of(expr: &Expr) -> Option<(&ScalarFunction, &CurrentWatermark)> {
     }
 }
 
-/// Whether an expression is a call of the function.
 pub(crate) fn is_call(expr: &Expr) -> bool {
     call_of(expr).is_some()
 }
 
-/// Whether some expression of a plan calls the function.
+/// Whether an expression of a plan calls the function.
 pub(crate) fn is_read(plan: &Rel) -> bool {
     plan.has(&|node| Ok(calls(node))).unwrap_or(true)
 }
@@ -93,7 +91,7 @@ fn calls(node: &Rel) -> bool {
     node.expressions().into_iter().any(|expr| expr.has(&|expr| Ok(is_call(expr))).unwrap_or(true))
 }
 
-/// Checks the arguments of all calls, and omits them.
+/// Checks the arguments of all calls, and removes them.
 pub(crate) fn settle(plan: Rel) -> Result<Rel> {
     let settled = plan.walk_up(&mut |node| {
         if !calls(&node) {
@@ -124,7 +122,7 @@ fn settle_call(expr: Expr, inputs: &[Rel]) -> Result<Transformed<Expr>> {
     Ok(Transformed::yes(Expr::ScalarFunction(ScalarFunction::new_udf(function, Vec::new()))))
 }
 
-/// The column of the source's rows in place of a call whose argument was checked.
+/// The column of the source's rows that replaces a checked call.
 pub(crate) fn column_of(expr: &Expr) -> Option<Expr> {
     let (_, CurrentWatermark { settled: Some(data_type), .. }) = call_of(expr)? else { return None };
     let stamp = Stamp::Watermark.placeholder();

@@ -1,19 +1,19 @@
 //! Catalogs and databases of a session, and the names of tables and views in them.
 //!
-//! A statement names a table by one to three parts. Parsed, they are one word, [`joined`] by points, in which
-//! a part with a point of its own is in backquotes. The catalog finds a table by its [`Path`]. Plans, metrics
-//! and checkpoints know it by its [label](Path::label).
+//! A statement names a table by one to three parts. The parser [joins](joined) them by points to one word. A
+//! part that contains a point is in backquotes. The catalog finds a table by its [`Path`]. Plans, metrics and
+//! checkpoints identify it by its [label](Path::label).
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use anabranch_model::{Error, Result, nearest};
 use datafusion_sql::sqlparser::ast::{Ident, ObjectName};
 
-/// Flink's names of the catalog and the database that a session begins with.
+/// Flink's names of the catalog and the database of a new session.
 const DEFAULT_CATALOG: &str = "default_catalog";
 const DEFAULT_DATABASE: &str = "default_database";
 
-/// Where a table or view is.
+/// The catalog, the database and the name of a table or view.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Path {
     catalog: String,
@@ -22,12 +22,11 @@ pub(crate) struct Path {
 }
 
 impl Path {
-    /// The catalog and the database.
     pub(crate) fn database(&self) -> [&str; 2] {
         [&self.catalog, &self.database]
     }
 
-    /// What plans call the table: one of the default database by its own name, others also by their database.
+    /// The table's name in plans. It contains the database unless that is the default one.
     pub(crate) fn label(&self) -> String {
         let Path { catalog, database, table } = self;
         match (catalog.as_str(), database.as_str()) {
@@ -42,7 +41,7 @@ impl Path {
     }
 }
 
-/// The parts of a name as one word.
+/// Joins the parts of a name to one word.
 pub(crate) fn joined<'a>(parts: impl IntoIterator<Item = &'a str>) -> String {
     let word = |part: &'a str| match part.contains(['.', '`']) {
         true => format!("`{}`", part.replace('`', "``")),
@@ -67,14 +66,14 @@ pub(crate) fn parts_of(name: &str) -> Vec<String> {
     parts
 }
 
-/// The name of a table or view as one word.
+/// The qualified name of a table or view as one word.
 pub(crate) fn plain(name: &ObjectName) -> Option<Ident> {
     let parts: Vec<&Ident> = name.0.iter().map(|part| part.as_ident()).collect::<Option<_>>()?;
     let first = parts.first().filter(|_| parts.len() <= 3)?;
     Some(Ident { value: joined(parts.iter().map(|part| part.value.as_str())), ..(*first).clone() })
 }
 
-/// What statements have declared, and where they are.
+/// The catalogs with their databases, and the ones in use.
 pub(crate) struct Databases {
     catalogs: BTreeMap<String, OfCatalog>,
     catalog: String,
@@ -83,7 +82,7 @@ pub(crate) struct Databases {
 }
 
 struct OfCatalog {
-    /// The database that is in use when the catalog is.
+    /// The database that `USE CATALOG` selects.
     first: String,
     databases: BTreeSet<String>,
 }
@@ -103,7 +102,7 @@ impl Databases {
         }
     }
 
-    /// The table or view that a statement names so, whether it is there or not. Its database is.
+    /// The path of a name in a statement. Its database must exist, the table need not.
     pub(crate) fn path(&self, name: &str) -> Result<Path> {
         let mut parts = parts_of(name);
         let table = parts.pop().unwrap_or_default();
@@ -112,7 +111,7 @@ impl Databases {
         Ok(Path { catalog, database, table })
     }
 
-    /// The catalog and the database of these parts; without any, those in use.
+    /// The catalog and the existing database of these parts. Without parts, the ones in use.
     pub(crate) fn existing(&self, parts: &[&str]) -> Result<(String, String)> {
         let (catalog, database) = match (parts, &self.database) {
             ([], Some(database)) => (self.catalog.clone(), database.clone()),
@@ -136,7 +135,7 @@ impl Databases {
         self.catalogs.get(catalog).is_some_and(|of| of.databases.contains(database))
     }
 
-    /// The catalog, which is there, and the database that `[catalog.]database` names.
+    /// The existing catalog, and the database that `[catalog.]database` names.
     fn named(&self, parts: &[&str]) -> Result<(String, String)> {
         match parts {
             [database] => Ok((self.catalog.clone(), (*database).to_owned())),
@@ -156,7 +155,7 @@ impl Databases {
         }
     }
 
-    /// Adds a database. Returns a text for the user.
+    /// Adds a database. Returns the message for the user.
     pub(crate) fn create(&mut self, parts: &[&str], if_not_exists: bool) -> Result<String> {
         let (catalog, database) = self.named(parts)?;
         let is_new = self.catalogs.get_mut(&catalog).is_some_and(|of| of.databases.insert(database.clone()));
@@ -168,7 +167,7 @@ impl Databases {
         }
     }
 
-    /// Removes a database, which has no tables.
+    /// Removes a database without tables.
     pub(crate) fn remove(&mut self, catalog: &str, database: &str) -> Result<()> {
         if (catalog, database) == (DEFAULT_CATALOG, DEFAULT_DATABASE) {
             return Err(Error::user("the database that every session has cannot be dropped").remedy("drop its tables"));
@@ -182,7 +181,7 @@ impl Databases {
         Ok(())
     }
 
-    /// From now on, names without a database are of this one. Returns a text for the user.
+    /// Makes this database the default for names. Returns the message for the user.
     pub(crate) fn use_database(&mut self, parts: &[&str]) -> Result<String> {
         let (catalog, database) = self.existing(parts)?;
         let text = format!("the database is {database}");
@@ -190,7 +189,7 @@ impl Databases {
         Ok(text)
     }
 
-    /// Adds a catalog, which begins with one database. Returns a text for the user.
+    /// Adds a catalog with one database. Returns the message for the user.
     pub(crate) fn create_catalog(
         &mut self,
         parts: &[&str],
@@ -228,7 +227,7 @@ impl Databases {
         Ok(format!("catalog {name} created"))
     }
 
-    /// From now on, names of databases without a catalog are of this one. Returns a text for the user.
+    /// Makes this catalog the default for databases. Returns the message for the user.
     pub(crate) fn use_catalog(&mut self, parts: &[&str]) -> Result<String> {
         let name = of_catalog(parts)?;
         let Some(of) = self.catalogs.get(name) else { return Err(self.unknown_catalog(name)) };
@@ -239,7 +238,7 @@ impl Databases {
         Ok(format!("the catalog is {name}"))
     }
 
-    /// The name by which a statement can name a table now.
+    /// The shortest name by which a statement can name a table now.
     pub(crate) fn short_name(&self, path: &Path) -> String {
         let Path { catalog, database, table } = path;
         match (*catalog == self.catalog, self.database.as_ref() == Some(database)) {
@@ -253,7 +252,7 @@ impl Databases {
         self.catalogs.keys().map(String::as_str)
     }
 
-    /// Of the catalog in use.
+    /// The databases of the catalog in use.
     pub(crate) fn databases(&self) -> impl Iterator<Item = &str> {
         self.catalogs.get(&self.catalog).into_iter().flat_map(|of| &of.databases).map(String::as_str)
     }
@@ -274,9 +273,9 @@ fn of_catalog<'a>(parts: &[&'a str]) -> Result<&'a str> {
     }
 }
 
-/// The type of catalogs that a session keeps by itself.
+/// The type of catalogs that only a session holds.
 const IN_MEMORY: &str = "generic_in_memory";
-/// The option with the name of the database that such a catalog begins with.
+/// The option with the name of such a catalog's first database.
 const DEFAULT_OF_CATALOG: &str = "default-database";
 
 #[cfg(test)]

@@ -18,18 +18,16 @@ use datafusion_sql::sqlparser::tokenizer::Token;
 
 use crate::spelling::plain_function;
 
-/// Values are in the text, not beside it.
 pub(crate) const NO_PARAMETERS: &str = "parameters of prepared statements are not supported";
-/// Steps of the parser for each token of a statement, and for any statement. Hardly one takes ten for a
-/// token.
+/// Limits of the parser's steps: per token of a statement, and for the shortest statement. Hardly any
+/// statement takes ten steps per token.
 const STEPS: usize = 100;
 const STEPS_MIN: usize = 100_000;
 
-/// The dialect; see the module.
 #[derive(Debug)]
 pub(crate) struct AnabranchDialect {
-    /// Expressions that the parser may still begin. Where a word or a parenthesis has several meanings, it
-    /// tries one after the other, and so twice as many with each level of nesting.
+    /// The number of expressions that the parser may still begin. Where a word or a parenthesis has several
+    /// meanings, the parser tries them one by one, so each level of nesting doubles its work.
     steps: Cell<usize>,
 }
 
@@ -40,14 +38,15 @@ impl Default for AnabranchDialect {
 }
 
 impl AnabranchDialect {
-    /// The dialect of a statement of so many tokens, which is refused if it takes too many steps.
+    /// The dialect of a statement with this number of tokens. The parser refuses the statement if it takes
+    /// too many steps.
     pub(crate) fn for_tokens(tokens: usize) -> Self {
         AnabranchDialect { steps: Cell::new(tokens.saturating_mul(STEPS).max(STEPS_MIN)) }
     }
 }
 
 impl Dialect for AnabranchDialect {
-    // The parser asks for the generic dialect by type in many places.
+    // The parser checks for the generic dialect by type in many places.
     fn dialect(&self) -> TypeId {
         TypeId::of::<GenericDialect>()
     }
@@ -73,7 +72,7 @@ impl Dialect for AnabranchDialect {
         true
     }
 
-    /// See `hints`.
+    /// See [`crate::hints`].
     fn supports_comment_optimizer_hint(&self) -> bool {
         true
     }
@@ -90,10 +89,10 @@ impl Dialect for AnabranchDialect {
         true
     }
 
-    /// `TABLE t` as the argument of a window table function means the name `t`.
+    /// `TABLE t` as the argument of a window table function is the name `t`.
     fn parse_prefix(&self, parser: &mut Parser) -> Option<Result<Expr, ParserError>> {
         let Some(left) = self.steps.get().checked_sub(1) else {
-            // No alternative is tried after this error.
+            // After this error the parser tries no alternative.
             return Some(Err(ParserError::RecursionLimitExceeded));
         };
         self.steps.set(left);
@@ -113,12 +112,12 @@ impl Dialect for AnabranchDialect {
         Some(table_argument(parser))
     }
 
-    /// `(SELECT ...) PARTITION BY k` as the argument of a window table function binds weaker than all else.
+    /// `(SELECT ...) PARTITION BY k` as the argument of a window table function has the lowest precedence.
     fn get_next_precedence(&self, parser: &Parser) -> Option<Result<u8, ParserError>> {
         if is_partitioned(parser) {
             return Some(Ok(1));
         }
-        // `(a - b) DAY` binds like a call.
+        // `(a - b) DAY` has the precedence of a call.
         follows_unit(parser).then(|| Ok(self.prec_value(Precedence::Period)))
     }
 
@@ -142,20 +141,20 @@ impl Dialect for AnabranchDialect {
 const UNITS: [Keyword; 6] =
     [Keyword::YEAR, Keyword::MONTH, Keyword::DAY, Keyword::HOUR, Keyword::MINUTE, Keyword::SECOND];
 
-/// Whether such a word comes, and a parenthesis was before it.
+/// Whether the next token is such a word, after a parenthesis.
 fn follows_unit(parser: &Parser) -> bool {
     let is_unit = matches!(&parser.peek_token_ref().token, Token::Word(word) if word.quote_style.is_none() && UNITS.contains(&word.keyword));
     is_unit && parser.get_current_token().token == Token::RParen
 }
 
-/// Whether `PARTITION BY` comes.
+/// Whether `PARTITION BY` follows.
 fn is_partitioned(parser: &Parser) -> bool {
     let is = |place: usize, keyword: Keyword| matches!(&parser.peek_nth_token_ref(place).token, Token::Word(word) if word.keyword == keyword);
     is(0, Keyword::PARTITION) && is(1, Keyword::BY)
 }
 
-/// `IS [NOT] DISTINCT FROM value` after an expression: a comparison, which ends where one with `=` would. The
-/// parser's own rule takes `AND` and what follows for a part of the value.
+/// `IS [NOT] DISTINCT FROM value` after an expression, with the precedence of `=`. The parser's own rule
+/// includes `AND` and the following condition in the value.
 fn parse_is_distinct(dialect: &dyn Dialect, parser: &mut Parser, left: &Expr) -> Option<Result<Expr, ParserError>> {
     use Keyword::{DISTINCT, FROM, IS, NOT};
     let left = Box::new(left.clone());
@@ -197,15 +196,14 @@ fn partitioned_by(parser: &mut Parser, table: Expr) -> Result<Expr, ParserError>
     Ok(partitioned(table, keys))
 }
 
-/// Name of the call that stands for a table with PARTITION BY. A function's name does not begin like this.
+/// Name of the call that represents a table with PARTITION BY. No query can write this name.
 pub(crate) const PARTITIONED: &str = "$partitioned";
 
-/// `TABLE t PARTITION BY (a, b)` as an expression.
 pub(crate) fn partitioned(table: Expr, keys: Vec<Expr>) -> Expr {
     plain_function(Ident::with_quote('`', PARTITIONED), std::iter::once(table).chain(keys).collect())
 }
 
-/// The table and the keys of an expression that [`partitioned`] has made.
+/// The table and the keys of an expression made by [`partitioned`].
 pub(crate) fn parts_of_partitioned(expr: Expr) -> (Expr, Vec<Expr>) {
     match expr {
         Expr::Function(Function { name, args: FunctionArguments::List(list), .. })

@@ -14,7 +14,7 @@ use crate::maps::shown;
 use crate::place::through;
 use crate::rel::without_numbers;
 
-/// Plans arrays and maps, and what stands in brackets behind a value.
+/// Plans array and map constructors, and access by brackets.
 #[derive(Debug)]
 pub(crate) struct ElementPlanner {
     /// `(a, b, ...)`.
@@ -88,7 +88,7 @@ impl ExprPlanner for ElementPlanner {
 }
 
 impl ElementPlanner {
-    /// A key has a type that can be compared with those of the map.
+    /// Refuses a key whose type cannot be compared with the map's keys.
     fn check_key(&self, map: &Expr, data_type: &DataType, key: &Expr, schema: &DFSchema) -> Result<()> {
         let given = key.get_type(schema)?;
         if self.item.coerce_types(&[data_type.clone(), given.clone()]).is_ok() {
@@ -100,12 +100,12 @@ impl ElementPlanner {
     }
 }
 
-/// Places count from 1. A constant below that is an error, as in Flink; a computed one gives NULL.
-/// An expression with columns as users call them.
+/// An expression with the users' names of columns.
 fn written(expr: &Expr) -> String {
     without_numbers(&expr.to_string()).into_owned()
 }
 
+/// Positions count from 1. A constant below that is an error, as in Flink; a computed one gives NULL.
 fn check_index(array: &Expr, key: &Expr) -> Result<()> {
     match key {
         Expr::Literal(ScalarValue::Int64(Some(place)), _) if *place < 1 => {

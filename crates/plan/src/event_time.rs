@@ -1,9 +1,9 @@
-//! Which columns of a query are event times: columns that the watermark of their rows accompanies.
+//! Finds the event times of a query: columns that a watermark accompanies.
 //!
-//! The planner propagates the mark of a table's event-time column with the column, even where rows are no
-//! longer accompanied by it: in the rows of a join's static side, and in the results of an aggregation, which
-//! are emitted when their window ends and not at the time of one of their rows. So a marked column is traced
-//! to its origin.
+//! The planner marks a table's event-time column and passes the mark on with the column, even where the
+//! watermark no longer accompanies the rows: in the rows of a join's static side, and in the results of an
+//! aggregation, which are emitted when their window ends. So this module traces a marked column to its
+//! origin.
 
 use datafusion_expr::utils::grouping_set_to_exprlist;
 use datafusion_expr::{Expr, JoinType};
@@ -17,9 +17,9 @@ use crate::window_assign::{EVENT_TIME, WINDOW_COLUMNS};
 /// The origin of an event time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum EventTime {
-    /// The records, or the windows of earlier rows.
+    /// The records, or windows of earlier rows.
     Record,
-    /// `window_time` of the rows' windows: it stays an event time when they are aggregated.
+    /// `window_time` of the rows' windows. It stays an event time in an aggregation.
     Window,
     /// `PROCTIME()` of the records.
     Processing,
@@ -28,12 +28,11 @@ pub(crate) enum EventTime {
 }
 
 impl EventTime {
-    /// Whether it stays an event time where rows are emitted when their windows end.
+    /// Whether it stays an event time where rows are emitted at the end of their windows.
     fn is_of_window(self) -> bool {
         matches!(self, EventTime::Window | EventTime::ProcessingWindow)
     }
 
-    /// Whether it is processing time.
     pub(crate) fn by_clock(self) -> bool {
         matches!(self, EventTime::Processing | EventTime::ProcessingWindow)
     }
@@ -43,13 +42,13 @@ impl EventTime {
     }
 }
 
-/// The kind of event time of a column; `None` if it is not one.
+/// The kind of event time of a column. `None`: it is none.
 pub(crate) fn event_time_of(plan: &Rel, index: usize) -> Option<EventTime> {
     match plan {
         Rel::Project(projection) => of_projection(projection, index),
         Rel::Filter(filter) => {
-            // First rows come when others take their place, as rows that are updated: of processing time this
-            // is another time, unless they are the first ones by it. Those of windows come when these end.
+            // A top-N emits rows when others replace them, so their processing time changes, unless they are
+            // the first rows by processing time. A top-N of windows emits rows when the windows end.
             let stays = |time: &EventTime| {
                 let of_window = numbered(&filter.input).is_some_and(numbers_windows);
                 time.is_of_window() || !of_window && !time.by_clock() || are_first_by_time(filter)
@@ -58,7 +57,7 @@ pub(crate) fn event_time_of(plan: &Rel, index: usize) -> Option<EventTime> {
         }
         Rel::Sort(sort) => event_time_of(&sort.input, index),
         Rel::Limit(limit) => event_time_of(&limit.input, index),
-        // What is left of a query that the optimizer knows to have no rows.
+        // The optimizer found that the query has no rows.
         Rel::Values(values) => {
             let is_marked = values.columns.field(index).metadata().contains_key(EVENT_TIME);
             (is_marked && values.rows.is_empty()).then_some(EventTime::Record)
@@ -92,12 +91,12 @@ pub(crate) fn event_time_of(plan: &Rel, index: usize) -> Option<EventTime> {
     }
 }
 
-/// Whether a filter lets the first row of each key pass, in the order of a time.
+/// Whether a filter keeps the first row of each key in the order of a time.
 fn are_first_by_time(filter: &Filter) -> bool {
     bounded_number(filter).is_some_and(|(limit, _)| limit == 1) && numbered(&filter.input).and_then(first_by).is_some()
 }
 
-/// The numbering of rows below a filter of their numbers.
+/// The numbering below a filter on row numbers.
 fn numbered(plan: &Rel) -> Option<&Over> {
     match plan {
         Rel::Over(window) => Some(window),
@@ -106,7 +105,7 @@ fn numbered(plan: &Rel) -> Option<&Over> {
     }
 }
 
-/// Whether a column of a window divides the rows that are numbered.
+/// Whether a column of a window is a partition key of the numbering.
 fn numbers_windows(window: &Over) -> bool {
     fn is_of_window(plan: &Rel, index: usize) -> bool {
         match plan {
@@ -136,7 +135,7 @@ fn numbers_windows(window: &Over) -> bool {
 
 fn of_projection(projection: &Project, index: usize) -> Option<EventTime> {
     let expr = projection.exprs.get(index)?;
-    // The projection of a declared table: event times originate here.
+    // Event times originate in the projection of a declared table.
     if projection.event_time == Some(projection.columns.id(index)) {
         return Some(EventTime::Record);
     }
@@ -147,14 +146,14 @@ fn of_projection(projection: &Project, index: usize) -> Option<EventTime> {
 }
 
 fn of_aggregate(aggregate: &Aggregate, index: usize) -> Option<EventTime> {
-    // Each of several groupings has the columns of the window.
+    // Each grouping set has the columns of the window.
     let keys = grouping_set_to_exprlist(&aggregate.group_expr).ok()?;
     let key = *keys.get(index)?;
     of_column(key, &aggregate.input).filter(|time| time.is_of_window())
 }
 
-/// The rows of a side that is read first do not keep their order. Those of a join of two streams do where its
-/// condition bounds how far event times are apart, which is known when the plan is lowered.
+/// The static side of a join does not keep its order. The sides of a join of two streams keep it if the
+/// condition bounds the distance of their event times, which lowering checks.
 fn of_join(join: &Join, index: usize) -> Option<EventTime> {
     let left = join.left.width();
     let (left_static, right_static) = static_sides(&join.left, &join.right);

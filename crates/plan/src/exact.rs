@@ -1,8 +1,8 @@
-//! Exact numbers and text where SQL differs from DataFusion: arithmetic of DECIMAL, SUM and AVG of it, and
-//! values as text.
+//! Exact numbers and texts where SQL differs from DataFusion: arithmetic of DECIMAL, SUM and AVG of DECIMAL,
+//! and conversions to and from text.
 //!
-//! The planner only needs the types. The functions have no implementation, so the optimizer cannot compute
-//! constants by the library's rules; lowering converts them to the plan's own expressions.
+//! The planner needs only the types. The functions have no implementation, so that the optimizer does not
+//! compute constants by DataFusion's rules. Lowering converts the calls to the plan's own expressions.
 
 use std::hash::{Hash, Hasher};
 use std::sync::Arc;
@@ -53,7 +53,7 @@ impl ExprPlanner for ExactPlanner {
     }
 }
 
-/// A whole-number literal is an INT, with the digits of one, if it is small enough.
+/// A small whole-number literal has the digits of an INT.
 fn narrowed(expr: Expr) -> Expr {
     match expr {
         Expr::Literal(ScalarValue::Int64(Some(number)), metadata) if i32::try_from(number).is_ok() => {
@@ -63,7 +63,7 @@ fn narrowed(expr: Expr) -> Expr {
     }
 }
 
-/// The meaning of a function without an implementation.
+/// The operation that a function without an implementation represents.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Meaning {
     /// `left op right`.
@@ -84,12 +84,12 @@ impl Typed {
     }
 }
 
-/// The meaning of a function, if it is one of these.
+/// The operation that a function represents, if it is one of these.
 pub(crate) fn meaning(function: &ScalarUDF) -> Option<&Meaning> {
     function.inner().downcast_ref::<Typed>().map(|typed| &typed.meaning)
 }
 
-/// The operator of DECIMALs that a function stands for.
+/// The DECIMAL operator that a function represents.
 pub(crate) fn operator_of(function: &ScalarUDF) -> Option<Operator> {
     match meaning(function)? {
         Meaning::Arithmetic(op) => Some(symbol(*op)),
@@ -134,7 +134,7 @@ impl ScalarUDFImpl for Typed {
         &self.signature
     }
 
-    /// Whole numbers keep their types: their digits count.
+    /// Whole numbers keep their types, because their digits count.
     fn coerce_types(&self, types: &[DataType]) -> Result<Vec<DataType>> {
         Ok(types.to_vec())
     }
@@ -152,7 +152,7 @@ impl ScalarUDFImpl for Typed {
         }
     }
 
-    /// Only of NULL, which the optimizer needs to know of a correlated subquery without rows.
+    /// Computes only NULL: the optimizer evaluates a correlated subquery over no rows.
     fn invoke_with_args(&self, args: ScalarFunctionArgs) -> Result<ColumnarValue> {
         let is_null = |value: &ColumnarValue| matches!(value, ColumnarValue::Scalar(value) if value.is_null());
         match args.args.iter().any(is_null) {
@@ -162,8 +162,8 @@ impl ScalarUDFImpl for Typed {
     }
 }
 
-/// Applies our meaning to conversions to and from text and to arithmetic of constants, before the optimizer
-/// computes constants.
+/// Converts texts and floating-point constants by our rules, and checks arithmetic of constants, before the
+/// optimizer computes constants.
 pub(crate) fn settle_constants(expr: Expr, scope: &Scope) -> Result<Transformed<Expr>> {
     expr.walk_up(&mut |expr| settle(expr, scope))
 }
@@ -180,7 +180,7 @@ fn settle(expr: Expr, scope: &Scope) -> Result<Transformed<Expr>> {
                 Err(_) => Transformed::no(expr),
             });
         }
-        // The library would take the pattern for a regular expression.
+        // DataFusion would treat the pattern as a regular expression.
         Expr::SimilarTo(ref like) => {
             let Expr::Literal(pattern, _) = &*like.pattern else { return Ok(Transformed::no(expr)) };
             let Some(Some(text)) = pattern.try_as_str() else { return Ok(Transformed::no(expr)) };
@@ -233,7 +233,7 @@ pub(crate) fn nearest(value: &ScalarValue) -> Option<f64> {
     Decimal128Type::format_decimal(*number, *digits, *scale).parse().ok()
 }
 
-/// The value of a comparison of NaN with another number, both constants. The library would order them.
+/// The result of comparing NaN with another number, both constants. DataFusion would order them.
 fn compared_with_nan(binary: &BinaryExpr) -> Option<bool> {
     let is_nan = |expr: &Expr| match expr {
         Expr::Literal(ScalarValue::Float64(Some(number)), _) => Some(number.is_nan()),
@@ -250,8 +250,7 @@ fn compared_with_nan(binary: &BinaryExpr) -> Option<bool> {
     }
 }
 
-/// The constant that a text or a floating-point constant is as another type. `None`: it is computed like
-/// other values.
+/// Converts a text or a floating-point constant to another type. `None`: an operator converts it.
 fn constant(value: &ScalarValue, to: &DataType, safe: bool) -> Result<Option<ScalarValue>> {
     let text = match value {
         ScalarValue::Float64(Some(number)) => format!("{number:e}"),
@@ -285,7 +284,7 @@ fn whole(value: &ScalarValue) -> Option<i64> {
     if let ScalarValue::Int64(number) = value { *number } else { None }
 }
 
-/// Whether the library makes the conversion otherwise, and would compute it for constants.
+/// Whether DataFusion's conversion gives other results.
 fn is_own_cast(expr: &Expr, to: &DataType, scope: &Scope) -> bool {
     scope.type_of(expr).is_ok_and(|from| converts_otherwise(&from, to))
 }
@@ -302,7 +301,7 @@ fn converts_otherwise(from: &DataType, to: &DataType) -> bool {
     }
 }
 
-/// Whether rows within types have as many fields as those in their places.
+/// Whether nested rows have the same number of fields.
 fn have_same_fields(from: &DataType, to: &DataType) -> bool {
     use DataType::{List, Map, Struct};
     match (from, to) {
@@ -316,15 +315,15 @@ fn have_same_fields(from: &DataType, to: &DataType) -> bool {
     }
 }
 
-/// SUM or AVG with the types of exact results.
+/// SUM or AVG with exact result types.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct ExactAggregate {
     inner: Arc<AggregateUDF>,
     signature: Signature,
 }
 
-/// The library hashes the aggregates of a query often. Hashing a signature is costly, and the name tells them
-/// apart.
+/// DataFusion hashes the aggregates of a query often. Hashing a signature is costly, and the name
+/// distinguishes the aggregates.
 impl Hash for ExactAggregate {
     fn hash<H: Hasher>(&self, state: &mut H) {
         self.inner.name().hash(state);
@@ -332,11 +331,11 @@ impl Hash for ExactAggregate {
 }
 
 impl ExactAggregate {
-    /// Wraps the library's aggregate `inner`.
+    /// Wraps DataFusion's aggregate `inner`.
     pub(crate) fn over(inner: Arc<AggregateUDF>) -> Arc<AggregateUDF> {
         let mut signature = inner.signature().clone();
         if let (TypeSignature::OneOf(types), "avg") = (&mut signature.type_signature, inner.name()) {
-            // The library would convert whole numbers to floating point.
+            // DataFusion would convert whole numbers to floating point.
             let integer = TypeSignatureClass::Native(logical_int64());
             let whole = Coercion::new_implicit(integer, vec![TypeSignatureClass::Integer], NativeType::Int64);
             types.insert(0, TypeSignature::Coercible(vec![whole]));

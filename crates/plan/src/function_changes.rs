@@ -1,8 +1,7 @@
-//! Functions that are declared otherwise in scripts that have declared them: the text of each script changes
-//! at the declaration.
+//! Replaces or drops functions in the scripts that declare them.
 //!
-//! A script calls a function in the statements behind its declaration. So the new declaration stands where
-//! the former one stood, and planning the changed script checks every use of it.
+//! A script calls a function in the statements after its declaration. So the new declaration takes the place
+//! of the former one, and planning the changed script checks all calls.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -14,15 +13,15 @@ use crate::statement::{Statement, parse};
 use crate::steps::Planned;
 use crate::text::{StatementText, split_statements, start_in};
 
-/// Tables have no part in it.
+/// Tables need no variants here.
 fn as_it_is(name: &Ident, _: BTreeMap<String, String>) -> Result<String> {
     Ok(name.value.clone())
 }
 
-/// How a text is to be written that changes functions.
+/// The remedy for other statements.
 const FORM: &str = "write CREATE OR REPLACE FUNCTION f(a BIGINT, ...) RETURNS BIGINT RETURN expression";
 
-/// Functions that are to be declared otherwise, or no longer.
+/// Functions to replace or to drop.
 #[derive(Clone, Debug)]
 pub struct FunctionChanges {
     changes: Vec<FunctionChange>,
@@ -31,15 +30,15 @@ pub struct FunctionChanges {
 #[derive(Clone, Debug)]
 struct FunctionChange {
     name: String,
-    /// The new declaration; `None`: the function is dropped.
+    /// The new declaration. `None`: the function is dropped.
     text: Option<String>,
 }
 
 impl FunctionChanges {
-    /// Reads statements `CREATE OR REPLACE FUNCTION` and `DROP FUNCTION`.
+    /// Parses statements `CREATE OR REPLACE FUNCTION` and `DROP FUNCTION`.
     ///
     /// # Errors
-    /// Other statements, and a function that is named twice.
+    /// Other statements, and a function named twice.
     pub fn parse(text: &str) -> Result<FunctionChanges> {
         let mut changes: Vec<FunctionChange> = Vec::new();
         for statement in split_statements(text)? {
@@ -64,12 +63,12 @@ impl FunctionChanges {
         }
     }
 
-    /// The functions, as the statements name them.
+    /// The functions' names as the statements write them.
     pub fn names(&self) -> impl Iterator<Item = &str> {
         self.changes.iter().map(|change| change.name.as_str())
     }
 
-    /// Which of the functions the job of a script uses, itself or by views, tables and other functions.
+    /// The functions that the job of a script calls, directly or through views, tables and other functions.
     #[must_use]
     pub fn used_by(&self, job: &Planned) -> Vec<&str> {
         let is_called =
@@ -77,17 +76,17 @@ impl FunctionChanges {
         self.names().filter(is_called).collect()
     }
 
-    /// Which of the functions are to be dropped.
+    /// The functions to drop.
     pub fn dropped(&self) -> impl Iterator<Item = &str> {
         self.changes.iter().filter(|change| change.text.is_none()).map(|change| change.name.as_str())
     }
 
-    /// A script with the new declarations in the places of the former ones. A new function that the script
-    /// does not declare is declared before the next one of the statements that the script declares.
+    /// Replaces the declarations in a script. A function that the script does not declare is declared before
+    /// the next replaced one.
     ///
     /// # Errors
-    /// A script that declares one of the functions more than once: the uses of each declaration would have to
-    /// be distinguished.
+    /// The script declares one of the functions more than once: each call would have to be assigned to a
+    /// declaration.
     pub fn applied_to(&self, script: &str) -> Result<String> {
         let declarations = self.declarations(script)?;
         let mut changed: Vec<(&StatementText, String)> = Vec::new();

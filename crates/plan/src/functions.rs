@@ -1,5 +1,5 @@
-//! The functions that SQL may call: the scalar functions of `anabranch-functions` and DataFusion's
-//! aggregates. Flink's special forms are rewritten before planning, see [`crate::spelling`].
+//! The functions of SQL: the scalar functions of `anabranch-functions` and DataFusion's aggregates. Flink's
+//! special forms are rewritten before planning, see [`crate::spelling`].
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -18,10 +18,9 @@ use crate::element::ElementPlanner;
 use crate::exact::{ExactAggregate, ExactPlanner};
 use crate::{current_watermark, processing_time, type_of};
 
-/// Name of the function that numbers the rows of a partition.
 pub(crate) const ROW_NUMBER: &str = "row_number";
 
-/// `ROW_NUMBER()`: only planned, never called.
+/// `ROW_NUMBER()`. It is only planned, never called.
 #[derive(Debug, PartialEq, Eq, Hash)]
 struct RowNumber {
     signature: Signature,
@@ -45,7 +44,7 @@ impl WindowUDFImpl for RowNumber {
     }
 }
 
-/// A function whose result is its argument's value in another row: `LAG(value, rows, otherwise)`. Only
+/// A function whose result is its argument's value in another row: `LAG(value, rows, otherwise)`. It is only
 /// planned, never called.
 #[derive(Debug, PartialEq, Eq, Hash)]
 struct ValueOf {
@@ -77,7 +76,7 @@ pub(crate) struct Functions {
     scalar: &'static BTreeMap<String, Arc<ScalarUDF>>,
     aggregate: BTreeMap<String, Arc<AggregateUDF>>,
     row_number: Arc<WindowUDF>,
-    /// Those whose result is a value of another row.
+    /// The functions whose result is a value of another row.
     values: Vec<Arc<WindowUDF>>,
     planners: Vec<Arc<dyn ExprPlanner>>,
 }

@@ -1,7 +1,6 @@
-//! `SELECT /*+ STATE_TTL('o' = '1 d') */`: hints after SELECT, by the names of the tables beside it. And `t
-//! /*+ OPTIONS('name' = 'value') */`, a table with other options where it is read or written: it becomes one
-//! of its own, see [`with_options`]. Others than these are Flink's advice to its optimizer, and mean nothing
-//! here.
+//! Hints. `SELECT /*+ STATE_TTL('o' = '1 d') */` sets the time to live for tables of this SELECT. `t /*+
+//! OPTIONS('name' = 'value') */` reads or writes a table with other options, as a variant of its own: see
+//! [`with_options`]. Other hints are advice to Flink's optimizer, and have no effect.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::ControlFlow;
@@ -19,16 +18,16 @@ use crate::place::at;
 use crate::settings::parse_duration;
 use crate::walk::see_syntax;
 
-/// For how many milliseconds state of the rows of a table or alias is kept; `None`: for ever.
+/// Times to live in milliseconds by tables or aliases. `None`: state is kept for ever.
 pub(crate) type TimesToLive = BTreeMap<String, Option<i64>>;
 
 const STATE_TTL: &str = "STATE_TTL";
 const OPTIONS: &str = "OPTIONS";
 
-/// The times to live that hints of a query ask for.
+/// The times to live of a query's hints.
 ///
 /// # Errors
-/// A hint that cannot be read, or that names no table of its SELECT.
+/// A hint that cannot be parsed, or that names no table of its SELECT.
 pub(crate) fn times_to_live(query: &Query) -> Result<TimesToLive> {
     let mut gathered = Gathered::default();
     match see_syntax(query, &mut gathered) {
@@ -36,7 +35,7 @@ pub(crate) fn times_to_live(query: &Query) -> Result<TimesToLive> {
         ControlFlow::Break(error) => return Err(error),
     }
     let Gathered { times, selects } = gathered;
-    // A name is looked for in the whole statement.
+    // The hint applies to the name in the whole statement.
     match times.keys().find(|name| selects.get(*name).is_some_and(|selects| *selects > 1)) {
         Some(name) => {
             Err(Error::user(format!("{STATE_TTL} names '{name}', which is in several SELECTs of the statement"))
@@ -49,7 +48,7 @@ pub(crate) fn times_to_live(query: &Query) -> Result<TimesToLive> {
 #[derive(Default)]
 struct Gathered {
     times: TimesToLive,
-    /// In how many SELECTs there is a table of a name.
+    /// The number of SELECTs that have a table of a name.
     selects: BTreeMap<String, usize>,
 }
 
@@ -97,7 +96,7 @@ impl Gathered {
     }
 }
 
-/// The names that a table has in its SELECT, in small letters.
+/// The names of a table in its SELECT, in lower case.
 fn add_names(table: &TableWithJoins, names: &mut BTreeSet<String>) {
     for factor in std::iter::once(&table.relation).chain(table.joins.iter().map(|join| &join.relation)) {
         let (name, alias) = match factor {
@@ -114,18 +113,19 @@ fn add_names(table: &TableWithJoins, names: &mut BTreeSet<String>) {
     }
 }
 
-/// Declares the table of this name with these options, and returns the name that it has so.
+/// Declares a variant of this table with these options. Returns the variant's name.
 pub(crate) type DeclareWith<'a> = dyn FnMut(&Ident, BTreeMap<String, String>) -> Result<String> + 'a;
 
-/// Replaces the names of tables that such a hint follows. Returns where the first hint is, if there is one.
+/// Replaces the names of tables before OPTIONS hints by the names of their variants. Returns the place of the
+/// first hint, if there is one.
 ///
 /// # Errors
-/// A hint that follows no name or cannot be read, and what `declare` refuses.
+/// A hint that follows no name or cannot be parsed, and errors of `declare`.
 pub(crate) fn name_tables_with_options(
     tokens: &mut [TokenWithSpan],
     declare: &mut DeclareWith<'_>,
 ) -> Result<Option<Location>> {
-    // The last two tokens that are no white space.
+    // The last two tokens except white space.
     let mut before: [Option<usize>; 2] = [None, None];
     let mut first = None;
     for place in 0..tokens.len() {
@@ -159,7 +159,7 @@ pub(crate) fn name_tables_with_options(
     Ok(first)
 }
 
-/// The parts of a name before its last one.
+/// The parts of a name before its last part.
 fn database_before(tokens: &[TokenWithSpan]) -> Vec<String> {
     match tokens {
         [before @ .., part, point] if point.token == Token::Period => match &part.token {
@@ -174,17 +174,17 @@ fn database_before(tokens: &[TokenWithSpan]) -> Vec<String> {
     }
 }
 
-/// The error of a hint that is not behind the name of a table that is read or written.
+/// The error for a hint that does not follow the name of a table.
 pub(crate) fn misplaced(start: Location) -> Error {
     let error = Error::user(format!("the hint {OPTIONS} follows no name of a table that is read or written"));
     error.at(at(start)).remedy("write it behind the name: FROM t /*+ OPTIONS('name' = 'value') */ AS a")
 }
 
-/// What the name of a table with other options ends with, before a number.
+/// The end of a variant's name, before a number.
 const WITH_OPTIONS: &str = " (options ";
 
-/// The name of the table of this name with these options of a hint. It depends on nothing else: the table is
-/// known by it in checkpoints.
+/// The name of the variant of a table with these options. It depends on nothing else, because checkpoints
+/// identify the variant by it.
 pub(crate) fn with_options(name: &str, options: &BTreeMap<String, String>) -> String {
     let hash = |hash, text: &String| hash_bytes(hash, text.as_bytes());
     let number = options.iter().flat_map(|(name, value)| [name, value]).fold(0, hash);
@@ -195,13 +195,13 @@ pub(crate) fn with_options(name: &str, options: &BTreeMap<String, String>) -> St
     joined(parts.iter().map(String::as_str))
 }
 
-/// The name of the table that has other options under this one.
+/// The name of the table that a variant belongs to.
 pub(crate) fn without_options(name: &str) -> Option<&str> {
     let (name, number) = name.strip_suffix(')')?.rsplit_once(WITH_OPTIONS)?;
     (number.len() == 12 && number.bytes().all(|digit| digit.is_ascii_hexdigit())).then_some(name)
 }
 
-/// The pairs of all hints with this name in a comment; `None` if there is none.
+/// The pairs of all hints with this name in a comment. `None`: there is no such hint.
 fn arguments(text: &str, hint: &str) -> Result<Option<Vec<(String, String)>>> {
     let unreadable = || {
         Error::user(format!("the hint {hint} cannot be read")).remedy(match hint {

@@ -1,5 +1,5 @@
-//! What an error of a statement lacks and the statement's text knows: the place of a constant, and the quotes
-//! of a name.
+//! Completes an error by the statement's text: adds the place of a constant, or explains double quotes around
+//! a text.
 
 use anabranch_model::Error;
 use datafusion_sql::sqlparser::tokenizer::{Location, Token};
@@ -7,7 +7,7 @@ use datafusion_sql::sqlparser::tokenizer::{Location, Token};
 use crate::place::{at, or_at};
 use crate::text::{StatementText, tokenize};
 
-/// The error of a statement, with its place: that of what is wrong if it is known, else `start`.
+/// Adds a place to the error of a statement: the place of the cause if it is known, else `start`.
 pub(crate) fn in_statement(error: Error, statement: &StatementText, start: (u64, u64)) -> Error {
     let tokens = tokenize(&statement.text, statement.line, statement.column).unwrap_or_default();
     let start_of = |is: &dyn Fn(&Token, Location) -> bool| {
@@ -35,7 +35,7 @@ pub(crate) fn in_statement(error: Error, statement: &StatementText, start: (u64,
     or_at(error, start.0, start.1)
 }
 
-/// What stands behind the beginning of a text and before an end.
+/// The text between a prefix and the next occurrence of `end`.
 fn between<'a>(text: &'a str, begin: &str, end: &str) -> Option<&'a str> {
     text.strip_prefix(begin)?.split_once(end).map(|(between, _)| between)
 }

@@ -1,4 +1,4 @@
-//! `INSERT INTO`: converts a query's columns to the columns of a table.
+//! Plans `INSERT INTO`: converts a query's columns to the columns of a table.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -21,21 +21,20 @@ use crate::sql_function::called_functions;
 use crate::statement::Insert;
 use crate::table::Table;
 
-/// The rows of an INSERT: the plan of its query, not yet optimized, and the times to live that it says.
+/// The unoptimized plan of an INSERT's query, and the times to live of its hints.
 pub(crate) struct InsertedRows {
     pub(crate) plan: Rel,
     times_to_live: TimesToLive,
 }
 
 impl InsertedRows {
-    /// `into`: the table that is written.
+    /// `into`: the written table.
     pub(crate) fn of(query: Box<Query>, into: &Ident, catalog: &Catalog) -> Result<InsertedRows> {
         let times_to_live = times_to_live(&query).map_err(|error| error.at(at(into.span.start)))?;
         Ok(InsertedRows { plan: Planner::new(catalog).query(query)?, times_to_live })
     }
 }
 
-/// Plans one INSERT.
 pub(crate) fn plan_insert(insert: Insert, catalog: &Catalog) -> Result<Output> {
     let Insert { table, partition, mut columns, query, deduplicates, .. } = insert;
     let place = at(table.span.start);
@@ -48,7 +47,7 @@ pub(crate) fn plan_insert(insert: Insert, catalog: &Catalog) -> Result<Output> {
     Ok(Output { deduplicates, ..plan_rows(&table, &columns, rows, catalog)? })
 }
 
-/// Plans the INSERT of rows into these columns of a table; none: into all.
+/// Plans the INSERT of rows into these columns of a table. No columns: all.
 pub(crate) fn plan_rows(name: &Ident, columns: &[Ident], rows: InsertedRows, catalog: &Catalog) -> Result<Output> {
     let place = at(name.span.start);
     let here = |error: Error| error.at(place.clone());
@@ -96,7 +95,7 @@ pub(crate) fn plan_rows(name: &Ident, columns: &[Ident], rows: InsertedRows, cat
     })
 }
 
-/// The columns and the rows with those that have one value, which PARTITION names.
+/// Adds the constant columns of PARTITION to the columns and the rows.
 fn with_partition(
     partition: Vec<(Ident, Value)>,
     mut columns: Vec<Ident>,
@@ -145,7 +144,7 @@ fn with_partition(
     Ok((columns, plan.map_err(planning_error)?))
 }
 
-/// For each column of the query, the column of the table.
+/// For each column of the query, the index of the table's column.
 fn targets(columns: &[Ident], table: &Table) -> Result<Vec<usize>> {
     if columns.is_empty() {
         return Ok((0..table.written.fields().len()).collect());
@@ -172,7 +171,7 @@ fn targets(columns: &[Ident], table: &Table) -> Result<Vec<usize>> {
     Ok(targets)
 }
 
-/// Adds a projection to the query that computes the table's columns in its types.
+/// Projects the query to the table's columns and types.
 fn shape(query: Rel, table: &Table, targets: &[usize]) -> Result<Rel> {
     let places: BTreeMap<usize, usize> = targets.iter().enumerate().map(|(place, target)| (*target, place)).collect();
     let mut outputs: Vec<rel::Output> = Vec::new();
@@ -210,9 +209,9 @@ fn shape(query: Rel, table: &Table, targets: &[usize]) -> Result<Rel> {
     query.project(outputs).map_err(planning_error)
 }
 
-/// Conversions that need no CAST: within numbers, within times, within strings and within bytes. A conversion
-/// that would lose the fraction of a number or the time of day is refused. A whole number that does not fit
-/// stops the job.
+/// Whether a value converts without CAST: among numbers, times, strings or bytes. A conversion that would
+/// lose the fraction of a number or the time of day is refused. A whole number that does not fit stops the
+/// job.
 pub(crate) fn is_assignable(from: &DataType, to: &DataType) -> bool {
     let is_bytes = |t: &DataType| matches!(t, DataType::Binary | DataType::BinaryView | DataType::LargeBinary);
     let is_clock = |t: &DataType| matches!(t, DataType::Time32(_) | DataType::Time64(_));
@@ -238,8 +237,8 @@ fn is_assignable_number(from: &DataType, to: &DataType) -> bool {
     }
 }
 
-/// Whether rows have assignable fields of the same names, since casts go by position. The fields of `ROW(a,
-/// b)` have no names of their own.
+/// Whether nested rows have assignable fields of the same names, because casts convert by position. The
+/// fields of `ROW(a, b)` have no names.
 fn same_shape(from: &DataType, to: &DataType) -> bool {
     match (from, to) {
         (DataType::Struct(from), DataType::Struct(to)) => {

@@ -1,6 +1,6 @@
-//! Intervals of days and times have one form: nanoseconds. `INTERVAL '1' DAY` is `INTERVAL '24' HOUR`, as in
-//! Flink, where such an interval is a number of milliseconds. The library keeps days apart and compares field
-//! by field, also for keys, MAX and ORDER BY.
+//! Intervals of days and times are normalized to nanoseconds. `INTERVAL '1' DAY` equals `INTERVAL '24' HOUR`,
+//! as in Flink, which represents both in milliseconds. DataFusion keeps days separate and compares field by
+//! field, also for keys, MAX and ORDER BY.
 
 use arrow::datatypes::IntervalMonthDayNano;
 use datafusion_common::tree_node::Transformed;
@@ -12,7 +12,7 @@ use crate::walk::Walk;
 
 const DAY_NS: i64 = 86_400_000_000_000;
 
-/// Gives each constant interval its one form.
+/// Normalizes constant intervals.
 pub(crate) fn without_days(expr: Expr, _: &Scope) -> Result<Transformed<Expr>> {
     expr.walk_up(&mut |expr| match expr {
         Expr::Literal(ScalarValue::IntervalMonthDayNano(Some(interval)), metadata) => {

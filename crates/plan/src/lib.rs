@@ -1,19 +1,19 @@
 //! SQL in, [`anabranch_dataflow::Plan`] out.
 //!
-//! The only crate that knows SQL. Of DataFusion it has the parser, the coercion of types, and functions. A
-//! script passes these steps:
+//! The only crate that knows SQL. It uses DataFusion's parser, type coercion and functions. A script passes
+//! these steps:
 //!
-//! 1. [`split_statements`] divides the text. `statement` parses each piece with DataFusion's parser in our
-//!    own dialect, and CREATE TABLE by hand, because Flink's grammar has watermarks, computed columns and
-//!    other types.
-//! 2. `catalog` keeps tables, views, functions and options. A table is a small plan: its columns over its
-//!    physical ones. A function (`sql_function`) is an expression over its parameters.
-//! 3. `bind` resolves names and makes a tree of relational operators (`rel`) of a query; `apply` makes joins
-//!    of subqueries.
-//! 4. `passes` coerce types and optimize.
-//! 5. `lower` converts optimized plans to stages.
+//! 1. [`split_statements`] divides the text. `statement` parses each statement with DataFusion's parser in
+//!    our own dialect. It parses CREATE TABLE by hand, because Flink's grammar has watermarks, computed
+//!    columns and other types.
+//! 2. `catalog` holds tables, views, functions and options. A table is a small plan: its columns over its
+//!    physical columns. A function (`sql_function`) is an expression over its parameters.
+//! 3. `bind` resolves names and builds a tree of relational operators (`rel`). `apply` turns subqueries into
+//!    joins.
+//! 4. `passes` coerce types and optimize the tree.
+//! 5. `lower` converts it to stages.
 //!
-//! Every error names the line and the column in the user's file, and what to write instead.
+//! Every error names the line and the column in the user's file, and the correction.
 
 mod apply;
 mod approximate;
@@ -90,19 +90,19 @@ pub use sql_function::CalledFunction;
 pub use steps::{JobStep, Planned, QueryStep, Step, Steps, plan_script, plan_steps};
 pub use text::{Ending, StatementText, ending, split_statements};
 
-/// What the planner needs to know of connectors; the crate that has the connectors implements it.
+/// The planner's interface to connectors, implemented by the crate that has them.
 pub trait TableResolver: Sync {
-    /// Checks the options of a table and returns what the table can do. `columns` are the declared physical
+    /// Checks the options of a table and returns the table's abilities. `columns` are the declared physical
     /// columns, empty if the declaration has none.
     fn describe(&self, spec: &ConnectorSpec, columns: &SchemaRef) -> anabranch_model::Result<TableTraits>;
 
-    /// The names of all connectors, each with what its tables are.
+    /// The names of all connectors, each with a description of its tables.
     fn connectors(&self) -> Vec<(String, String)> {
         Vec::new()
     }
 }
 
-/// Settings for a plan besides its SQL.
+/// Settings of a plan besides its SQL.
 #[derive(Clone, Debug)]
 pub struct PlanOptions {
     /// Number of tasks of parallel stages; overrides `SET 'parallelism'`.

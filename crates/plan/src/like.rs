@@ -1,5 +1,4 @@
-//! `CREATE TABLE ... LIKE`: a declaration together with what it takes over from another one. What is merged
-//! how is Flink's.
+//! `CREATE TABLE ... LIKE`: merges a declaration with another table's. The rules are Flink's.
 
 use anabranch_model::{Error, Result};
 
@@ -7,7 +6,7 @@ use crate::catalog::Catalog;
 use crate::place::at;
 use crate::statement::{ColumnDefinition, ColumnKind, CreateTable, Like, Merging};
 
-/// The declaration of a table that is not like another one any more.
+/// The merged declaration.
 pub(crate) fn merged(own: CreateTable, like: &Like, catalog: &Catalog) -> Result<CreateTable> {
     let here = |error: Error| error.at(at(like.table.span.start));
     let base = &catalog.table(&like.table.value).map_err(here)?.statement;
@@ -49,7 +48,7 @@ pub(crate) fn merged(own: CreateTable, like: &Like, catalog: &Catalog) -> Result
     Ok(CreateTable { columns, watermark, primary_key, partitioned_by, options, like: None, ..own })
 }
 
-/// The columns of the other table, then those that are new. One that overwrites another takes its place.
+/// The columns of the other table, then the new ones. A column that overwrites another takes its position.
 fn columns(base: &[ColumnDefinition], own: Vec<ColumnDefinition>, like: &Like) -> Result<Vec<ColumnDefinition>> {
     let part = |column: &ColumnDefinition| match column.kind {
         ColumnKind::Physical { .. } => None,

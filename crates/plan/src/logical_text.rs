@@ -1,8 +1,8 @@
-//! The logical plan as `EXPLAIN` shows it: with constants and types as users write them.
+//! Formats constants and types of a logical plan for `EXPLAIN`, as users write them.
 
 use anabranch_dataflow::sql_names;
 
-/// What the library writes around a constant, and the quotes that users write instead.
+/// DataFusion's notation around a constant, and the quotes that replace it.
 const AROUND: [(&str, &str); 13] = [
     ("Utf8View(\"", "'"),
     ("LargeUtf8(\"", "'"),
@@ -19,7 +19,7 @@ const AROUND: [(&str, &str); 13] = [
     ("Date32(\"", "'"),
 ];
 
-/// A text of the library with constants as users write them: `'a'` for `Utf8("a")`, `3` for `Int64(3)`.
+/// Replaces DataFusion's notation of constants: `'a'` for `Utf8("a")`, `3` for `Int64(3)`.
 pub(crate) fn with_plain_constants(text: &str) -> String {
     let mut plain = String::with_capacity(text.len());
     let mut rest = text;

@@ -1,4 +1,4 @@
-//! The options of a table that a running job asks for rows: Flink's `lookup.*`.
+//! The options of a lookup table: Flink's `lookup.*`.
 
 use std::collections::BTreeMap;
 
@@ -17,22 +17,22 @@ const MISSING: &str = "lookup.partial-cache.cache-missing-key";
 const STRATEGY: &str = "lookup.full-cache.reload-strategy";
 const INTERVAL: &str = "lookup.full-cache.periodic-reload.interval";
 const ALL: [&str; 8] = [CACHE, RETRIES, ROWS, AFTER_WRITE, AFTER_ACCESS, MISSING, STRATEGY, INTERVAL];
-/// Names that options of a cache had in Flink before it had a name itself.
+/// Flink's former names of the cache options, from before the cache had a name itself.
 const FORMER: [(&str, &str); 3] =
     [("lookup.cache.max-rows", ROWS), ("lookup.cache.ttl", AFTER_WRITE), ("lookup.cache.caching-missing-key", MISSING)];
 
-/// For how long rows are cached by those, unless they say it.
+/// The lifetime of cached rows with the former options, unless they set it.
 const FORMER_TIME: &str = "10 s";
 
-/// Retries, unless the table says how many.
+/// The default number of retries.
 const RETRIES_DEFAULT: u32 = 3;
 
-/// How a table is asked.
+/// The lookup settings of a table.
 #[derive(Debug)]
 pub(crate) struct LookupOptions {
     pub(crate) cache: LookupCache,
     pub(crate) max_retries: u32,
-    /// An option that was given.
+    /// One of the given options, for errors.
     given: Option<String>,
 }
 
@@ -42,12 +42,12 @@ impl Default for LookupOptions {
     }
 }
 
-/// The options of one table, of which each is taken once.
+/// The options of one table. Each is removed when it is read.
 struct Given(BTreeMap<String, String>);
 
 impl Given {
-    /// Gives options their names of today. As in Flink, the former ones make a cache if they have a number of
-    /// rows and a time above 0; without the latter, [`FORMER_TIME`].
+    /// Renames former options. As in Flink, they enable a cache if they give a number of rows and a time
+    /// above 0. Without a time it is [`FORMER_TIME`].
     fn rename_former(&mut self) -> Result<()> {
         let mut former = BTreeMap::new();
         for (of, name) in FORMER {
@@ -64,7 +64,7 @@ impl Given {
             let time = former.entry(AFTER_WRITE.to_owned()).or_insert_with(|| FORMER_TIME.to_owned());
             let time = parse_duration(time.trim());
             let rows = former.get(ROWS).map_or("-1", |rows| rows.trim()).parse::<i64>();
-            // What cannot be read is refused by its name of today.
+            // An unreadable value is refused under the present name.
             let can_be_read = time.is_ok() && rows.is_ok();
             if can_be_read && (time.is_ok_and(|time| time.is_zero()) || rows.is_ok_and(|rows| rows <= 0)) {
                 return Ok(());
@@ -89,7 +89,7 @@ impl Given {
         self.parsed(name, "write a time of at least 1 ms, such as '10 min'", parse)
     }
 
-    /// Fails if an option is left that has no effect with this cache.
+    /// Fails if an option is left, which would have no effect with this cache.
     fn check_unused(&self, needed: &str) -> Result<()> {
         let Some(name) = self.0.keys().next() else { return Ok(()) };
         if ALL.contains(&name.as_str()) {
@@ -102,7 +102,7 @@ impl Given {
 }
 
 impl LookupOptions {
-    /// Takes the options of lookups from those of a table.
+    /// Extracts the lookup options from the options of a table.
     pub(crate) fn take(all: &mut BTreeMap<String, String>) -> Result<LookupOptions> {
         let (own, others) = std::mem::take(all).into_iter().partition(|(name, _)| name.starts_with(PREFIX));
         *all = others;
@@ -131,7 +131,7 @@ impl LookupOptions {
         Ok(LookupOptions { cache, max_retries, given })
     }
 
-    /// Fails if a table of the connector has no use for the options.
+    /// Fails if the options have no effect on tables of the connector.
     pub(crate) fn check(&self, lookups: Lookups, spec: &ConnectorSpec) -> Result<()> {
         let Some(given) = &self.given else { return Ok(()) };
         match (lookups, &self.cache) {

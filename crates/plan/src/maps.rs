@@ -1,5 +1,4 @@
-//! Comparisons of maps. The library would compare their entries in order; in SQL the order of entries means
-//! nothing.
+//! Comparisons of maps. DataFusion compares the entries in order, but in SQL their order has no meaning.
 
 use std::sync::Arc;
 
@@ -16,7 +15,7 @@ use crate::rel::name_of;
 use crate::rewrite::{Scope, is_comparison};
 use crate::walk::Walk;
 
-/// Whether values of this type are maps, or have some.
+/// Whether values of this type are maps or contain maps.
 pub(crate) fn has_map(data_type: &DataType) -> bool {
     match data_type {
         DataType::Map(..) => true,
@@ -26,13 +25,13 @@ pub(crate) fn has_map(data_type: &DataType) -> bool {
     }
 }
 
-/// The error of a comparison, a key of a group or of a join, or a distinct value that is a map or has one.
+/// The error for a comparison, a key or a distinct value that is a map or contains one.
 pub(crate) fn not_comparable(what: &str, data_type: &DataType) -> Error {
     Error::user(format!("{what} is {}: maps are only compared with = and <>", sql_name(data_type)))
         .remedy("use a value of the map, such as m['key'], or CAST(m AS STRING)")
 }
 
-/// A column's name; nothing of another expression, which the user has written otherwise.
+/// The name of a column. Other expressions are not shown, because the user wrote them differently.
 pub(crate) fn shown(expr: &Expr) -> String {
     match expr {
         Expr::Column(column) => name_of(column).to_owned(),
@@ -40,7 +39,7 @@ pub(crate) fn shown(expr: &Expr) -> String {
     }
 }
 
-/// Converts comparisons of maps to calls of a function. Runs before the library's type coercion.
+/// Converts comparisons of maps to calls of a function. Runs before DataFusion's type coercion.
 pub(crate) fn compare_maps(expr: Expr, scope: &Scope) -> Result<Transformed<Expr>> {
     let Some(equal) = anabranch_functions::scalar_functions().get("map_equal") else {
         return Ok(Transformed::no(expr));
@@ -98,7 +97,7 @@ fn compare(expr: Expr, scope: &Scope, equal: &Arc<ScalarUDF>) -> Result<Transfor
     }))
 }
 
-/// `left IS NOT DISTINCT FROM right`, where neither of them is NULL if `equal` is not.
+/// `left IS NOT DISTINCT FROM right`, where `equal` is `left = right`.
 fn same(left: &Expr, right: &Expr, equal: Expr) -> Result<Expr> {
     let both = left.clone().is_null().and(right.clone().is_null());
     when(left.clone().is_null().or(right.clone().is_null()), both).otherwise(equal)

@@ -1,4 +1,4 @@
-//! Columns of a table that hold what its records have beside their content.
+//! Metadata columns: they hold metadata of a table's records.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -9,7 +9,7 @@ use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
 
 use crate::statement::{ColumnDefinition, ColumnKind};
 
-/// Which columns, of those that are not computed, hold metadata, and by which keys.
+/// The indexes of metadata columns among the stored columns, with their keys.
 pub(crate) fn metadata_columns(columns: &[ColumnDefinition]) -> BTreeMap<usize, String> {
     let stored = columns.iter().filter(|column| !matches!(column.kind, ColumnKind::Computed(_)));
     let of = |(index, column): (usize, &ColumnDefinition)| match &column.kind {
@@ -19,7 +19,7 @@ pub(crate) fn metadata_columns(columns: &[ColumnDefinition]) -> BTreeMap<usize, 
     stored.enumerate().filter_map(of).collect()
 }
 
-/// The columns that are content of records.
+/// The columns of the records' content.
 pub(crate) fn content_of(columns: &SchemaRef, metadata: &BTreeMap<usize, String>) -> SchemaRef {
     if metadata.is_empty() {
         return Arc::clone(columns);
@@ -28,16 +28,16 @@ pub(crate) fn content_of(columns: &SchemaRef, metadata: &BTreeMap<usize, String>
     Arc::new(Schema::new(fields.map(|(_, field)| Arc::clone(field)).collect::<Vec<_>>()))
 }
 
-/// The columns of a table that are written.
+/// The written columns of a table.
 pub(crate) struct Written {
     pub(crate) columns: SchemaRef,
-    /// Which of them are metadata, and by which keys.
+    /// The metadata columns among them, with their keys.
     pub(crate) metadata: BTreeMap<usize, String>,
-    /// A column of metadata that is not virtual, but cannot be written.
+    /// A metadata column that is not virtual but cannot be written.
     pub(crate) unwritable: Option<String>,
 }
 
-/// Content is written, and so is metadata that is not virtual, if the connector writes its key.
+/// Selects the content, and the metadata columns that are not virtual and whose key the connector writes.
 pub(crate) fn written_columns(
     physical: &SchemaRef,
     columns: &[ColumnDefinition],
@@ -69,7 +69,7 @@ pub(crate) fn written_columns(
     written
 }
 
-/// Whether a column can hold the metadata of this key.
+/// Checks that a column can hold the metadata of this key.
 pub(crate) fn check_metadata(column: &Field, key: &str, known: Option<&SchemaRef>, of: &ConnectorSpec) -> Result<()> {
     let Some(known) = known else {
         return Err(Error::user(format!("a table of connector '{of}' has no metadata: column '{}'", column.name()))

@@ -1,6 +1,6 @@
-//! Where expressions are written. A column carries the place of its name in the text through all that becomes
-//! of a plan: neither equality nor identities know of it. What takes the place of a column is written where
-//! the column is, and a part of a plan comes from where its columns are.
+//! The places of expressions in the text. A column carries the place where the text names it through all
+//! passes. Equality and identity ignore it. An expression that replaces a column gets the column's place. The
+//! places of an operator are those of its columns.
 
 use anabranch_dataflow::Place;
 use datafusion_common::tree_node::{Transformed, TreeNodeRecursion};
@@ -12,7 +12,7 @@ use datafusion_sql::sqlparser::tokenizer::Location;
 use crate::rel::Rel;
 use crate::walk::Walk;
 
-/// The place of a token. `None`: it is not known.
+/// The place of a token. `None`: it is unknown.
 pub(crate) fn place_of(location: Location) -> Option<Place> {
     known(location.line, location.column)
 }
@@ -28,10 +28,10 @@ pub(crate) fn of_column(column: &Column) -> Option<Place> {
     known(span.start.line, span.start.column)
 }
 
-/// Where the first column of an expression is named that has a place.
+/// The place of the first column of an expression that has one.
 pub(crate) fn first_span(expr: &Expr) -> Option<Span> {
     let mut found = None;
-    // The walk of an expression that is only read does not fail.
+    // A walk that only reads does not fail.
     let _ = expr.see(&mut |expr| {
         if let Expr::Column(column) | Expr::OuterReferenceColumn(_, column) = expr {
             found = column.spans.first();
@@ -41,12 +41,12 @@ pub(crate) fn first_span(expr: &Expr) -> Option<Span> {
     found
 }
 
-/// The same as a place.
+/// [`first_span`] as a place.
 pub(crate) fn first_place(expr: &Expr) -> Option<Place> {
     first_span(expr).and_then(|span| known(span.start.line, span.start.column))
 }
 
-/// Sees where the columns of an expression are named.
+/// Calls `see` with each column of an expression that has a place.
 pub(crate) fn see_places(expr: &Expr, see: &mut dyn FnMut(&Column, Place)) {
     let _ = expr.see(&mut |expr| {
         if let Expr::Column(column) = expr
@@ -58,7 +58,7 @@ pub(crate) fn see_places(expr: &Expr, see: &mut dyn FnMut(&Column, Place)) {
     });
 }
 
-/// Where an expression begins, unless it is a name: that has its place already.
+/// The beginning of an expression. `None` for a name, which has its own place.
 pub(crate) fn span_of(expr: &ast::Expr) -> Option<Span> {
     match expr {
         ast::Expr::Identifier(_) | ast::Expr::CompoundIdentifier(_) => None,
@@ -66,7 +66,7 @@ pub(crate) fn span_of(expr: &ast::Expr) -> Option<Span> {
     }
 }
 
-/// A column that is written here. Another expression stays as it is.
+/// Sets the place of an expression that is a column.
 pub(crate) fn written_at(expr: Expr, span: Option<Span>) -> Expr {
     match (expr, span) {
         (Expr::Column(column), Some(span)) => Expr::Column(at(column, span)),
@@ -74,12 +74,12 @@ pub(crate) fn written_at(expr: Expr, span: Option<Span>) -> Expr {
     }
 }
 
-/// A column that is named here.
+/// Sets the place of a column to that of its name.
 pub(crate) fn named_at(expr: Expr, name: &Ident) -> Expr {
     written_at(expr, Span::try_from_sqlparser_span(name.span))
 }
 
-/// The value of a column, written where the column is named.
+/// The value of a column, with the place where the column is named.
 pub(crate) fn in_place_of(column: &Column, value: Expr) -> Result<Expr> {
     match (column.spans.first(), value) {
         (None, value) => Ok(value),
@@ -88,7 +88,7 @@ pub(crate) fn in_place_of(column: &Column, value: Expr) -> Result<Expr> {
     }
 }
 
-/// The expression with this place for its columns that have none.
+/// Sets the place of columns without one.
 pub(crate) fn or_at(expr: Expr, span: Option<Span>) -> Result<Expr> {
     let lacks = |column: &Column| column.spans.first().is_none();
     let has_such = |expr: &Expr| Ok(matches!(expr, Expr::Column(column) if lacks(column)));
@@ -113,7 +113,7 @@ fn at(mut column: Column, span: Span) -> Column {
     column
 }
 
-/// An operator with these places for the columns of its expressions that have none.
+/// Sets the places of columns without one in the expressions of an operator.
 pub(crate) fn with_spans(mut plan: Rel, spans: &[Option<Span>]) -> Result<Rel> {
     let exprs: Vec<&mut Expr> = match &mut plan {
         Rel::Project(projection) => projection.exprs.iter_mut().collect(),

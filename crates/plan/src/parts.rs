@@ -1,9 +1,8 @@
-//! The parts of a text that places are in: a table of FROM, a condition that AND joins to others, what SELECT
-//! gives, a key of GROUP BY. They are found in the tokens: the parser's tree does not have the places of all
-//! that is written.
+//! Finds the parts of a text around places: a table of FROM, an operand of AND, an item of SELECT, a key of
+//! GROUP BY. It reads tokens, because the parser's tree lacks some places.
 //!
-//! A part begins and ends at commas and at the words that begin clauses, of the innermost query that has the
-//! place. What is in other parentheses belongs to the part around them.
+//! A part begins and ends at commas and at the keywords of clauses, in the innermost query around the place.
+//! Other parentheses belong to the part around them.
 
 use anabranch_dataflow::Place;
 use datafusion_sql::sqlparser::keywords::Keyword;
@@ -12,12 +11,11 @@ use datafusion_sql::sqlparser::tokenizer::{Token, TokenWithSpan};
 use crate::origin::place_of;
 use crate::text::tokenize;
 
-/// A part of a text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct TextPart {
     /// Its first character.
     pub from: Place,
-    /// The character behind its last one.
+    /// The end: the character behind its last one.
     pub to: Place,
 }
 
@@ -28,13 +26,13 @@ pub struct TextParts(Vec<Part>);
 #[derive(Clone, Copy, Debug)]
 struct Part {
     of: TextPart,
-    /// The clause that it is of, and its number there.
+    /// The number of its clause, and its number in the clause.
     clause: usize,
     number: usize,
 }
 
 impl TextParts {
-    /// Those of SQL statements. A text that has open quotes has none.
+    /// Reads SQL statements. A text with open quotes has no parts.
     #[must_use]
     pub fn of(text: &str) -> TextParts {
         let mut tokens = tokenize(text, 1, 1).unwrap_or_default();
@@ -49,7 +47,7 @@ impl TextParts {
         TextParts(scan.parts)
     }
 
-    /// The parts that have these places, in their order in the text. Neighbours are one part.
+    /// The parts around these places, in the order of the text. Neighbours are merged.
     #[must_use]
     pub fn around(&self, places: &[Place]) -> Vec<TextPart> {
         let part_of = |place: &Place| {
@@ -72,17 +70,17 @@ impl TextParts {
     }
 }
 
-/// A query, or what is in other parentheses.
+/// A query, or other parentheses.
 #[derive(Default)]
 struct Level {
     is_query: bool,
-    /// AND divides the present clause.
+    /// AND separates parts of the present clause.
     is_condition: bool,
     has_or: bool,
-    /// The parts of the present clause that have ended, and the one that has not.
+    /// The finished parts of the present clause, and the open one.
     ended: Vec<TextPart>,
     open: Option<TextPart>,
-    /// CASE without its END, and BETWEEN without its AND.
+    /// The numbers of CASE without END, and of BETWEEN without AND.
     cases: usize,
     betweens: usize,
 }
@@ -93,11 +91,11 @@ impl Level {
     }
 }
 
-/// What a token is to the parts around it.
+/// The role of a token.
 enum Bound {
-    /// It is in a part.
+    /// It belongs to a part.
     None,
-    /// It is between two parts of a clause.
+    /// It separates two parts of a clause.
     Part,
     /// It begins a clause.
     Clause { is_condition: bool },
@@ -105,9 +103,9 @@ enum Bound {
 
 struct Scan<'t> {
     tokens: &'t [TokenWithSpan],
-    /// The innermost one is the last.
+    /// The last one is the innermost.
     levels: Vec<Level>,
-    /// The present statement declares a table: its parentheses have columns.
+    /// The present statement declares a table, so its parentheses contain columns.
     declares: bool,
     parts: Vec<Part>,
     clauses: usize,
@@ -155,20 +153,20 @@ impl Scan<'_> {
         }
     }
 
-    /// The present clause of a level has ended.
+    /// Ends the present clause of a level.
     fn end(&mut self, mut level: Level) {
         level.end_part();
         let Level { mut ended, has_or, .. } = level;
         let clause = self.clauses;
         self.clauses += 1;
-        // AND binds before OR: it is within one condition then.
+        // AND binds tighter than OR, so the whole clause is one part.
         if has_or && let (Some(first), Some(last)) = (ended.first().copied(), ended.last().copied()) {
             ended = vec![TextPart { from: first.from, to: last.to }];
         }
         self.parts.extend(ended.into_iter().enumerate().map(|(number, of)| Part { of, clause, number }));
     }
 
-    /// The token is in the open part of its level.
+    /// Adds the token to the open part of its level.
     fn extend(&mut self, at: usize) {
         let span = self.tokens[at].span;
         let (Some(level), Some(from), Some(to)) = (self.levels.last_mut(), place_of(span.start), place_of(span.end))
@@ -207,7 +205,7 @@ impl Scan<'_> {
             Keyword::CASE => level.cases += 1,
             Keyword::END if level.cases > 0 => level.cases -= 1,
             _ if level.cases > 0 => {}
-            // Behind ON, it is between tables.
+            // A comma after ON separates tables.
             _ if is_comma => return if level.is_condition { CLAUSE } else { Bound::Part },
             Keyword::BETWEEN => level.betweens += 1,
             Keyword::AND if level.betweens > 0 => level.betweens -= 1,
@@ -226,7 +224,7 @@ impl Scan<'_> {
     }
 }
 
-/// Whether a word between these two begins a clause that is no condition, or is in its beginning.
+/// Whether a word between these two belongs to the beginning of a clause without conditions.
 fn begins_clause(word: Keyword, before: Keyword, next: Keyword) -> bool {
     use Keyword as Is;
     match word {

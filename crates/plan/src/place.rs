@@ -1,4 +1,4 @@
-//! Converts the parser's and DataFusion's errors to errors with place and remedy.
+//! Converts errors of the parser and of DataFusion to errors with place and remedy.
 
 use anabranch_dataflow::sql_names;
 use anabranch_model::{Error, nearest};
@@ -8,12 +8,12 @@ use datafusion_sql::sqlparser::tokenizer::Location;
 
 use crate::rel::without_numbers;
 
-/// `line 3, column 7`: the beginning of every error of a statement.
+/// `line 3, column 7`, with which every error of a statement begins.
 pub(crate) fn place(line: u64, column: u64) -> String {
     format!("line {line}, column {column}")
 }
 
-/// [`place`] of a token. Empty if it is not known: then the error has the place of its statement.
+/// [`place`] of a token. Empty if it is unknown: the error then gets the place of its statement.
 pub(crate) fn at(location: Location) -> String {
     if location.line == 0 { String::new() } else { place(location.line, location.column) }
 }
@@ -26,7 +26,7 @@ pub(crate) fn at_span(error: Error, span: Option<Span>) -> Error {
     }
 }
 
-/// Adds the statement's place to an error without a more exact one.
+/// Adds the statement's place to an error without a place.
 pub(crate) fn or_at(error: Error, line: u64, column: u64) -> Error {
     if error.to_string().starts_with("line ") { error } else { error.at(place(line, column)) }
 }
@@ -37,7 +37,7 @@ pub(crate) fn or_start(error: DataFusionError, start: Location) -> DataFusionErr
     through(if start.line == 0 { error } else { or_at(error, start.line, start.column) })
 }
 
-/// An error of the parser: its message ends with the place.
+/// An error of the parser. Its message ends with the place.
 pub(crate) fn syntax_error(error: &ParserError) -> Error {
     let message = match error {
         ParserError::ParserError(message) | ParserError::TokenizerError(message) => message.clone(),
@@ -49,7 +49,7 @@ pub(crate) fn syntax_error(error: &ParserError) -> Error {
         return Error::user(format!("syntax error: {message}"));
     };
     let text = text.strip_prefix("sql parser error: ").unwrap_or(text);
-    // The dialect's own refusals are no errors of syntax.
+    // Refusals of the dialect itself are no syntax errors.
     let error = match text.ends_with("not supported yet") {
         true => Error::user(text),
         false => Error::user(format!("syntax error: {}", lower_first(text))),
@@ -60,7 +60,7 @@ pub(crate) fn syntax_error(error: &ParserError) -> Error {
     }
 }
 
-/// An error of planning. The place comes from the diagnostic, if DataFusion gives one.
+/// An error of planning. DataFusion's diagnostic provides the place, if there is one.
 pub(crate) fn planning_error(error: DataFusionError) -> Error {
     let span = error.diagnostic().and_then(|diagnostic| diagnostic.span);
     let hint = error.diagnostic().map(|d| d.message.clone());
@@ -71,14 +71,14 @@ pub(crate) fn planning_error(error: DataFusionError) -> Error {
     }
 }
 
-/// The name of an unknown function in a query, with the error's place.
+/// The name of an unknown function, and its place.
 pub(crate) fn unknown_function(error: &DataFusionError) -> Option<(String, Option<String>)> {
     let name = error.message().split_once("Invalid function '")?.1.split_once('\'')?.0.to_string();
     let span = error.diagnostic().and_then(|diagnostic| diagnostic.span);
     Some((name, span.map(|span| place(span.start.line, span.start.column))))
 }
 
-/// The name of an unknown column in an expression, with the error's place.
+/// The name of an unknown column, and its place.
 pub(crate) fn unknown_column(error: &DataFusionError) -> Option<(String, Option<String>)> {
     let span = error.diagnostic().and_then(|diagnostic| diagnostic.span);
     let mut inner = error;
@@ -90,7 +90,7 @@ pub(crate) fn unknown_column(error: &DataFusionError) -> Option<(String, Option<
     Some((field.flat_name(), span.map(|span| place(span.start.line, span.start.column))))
 }
 
-/// Wraps our own error so that it passes through DataFusion.
+/// Wraps an error of ours as an error of DataFusion.
 pub(crate) fn through(error: Error) -> DataFusionError {
     DataFusionError::External(Box::new(error))
 }
@@ -112,7 +112,7 @@ fn translate(error: DataFusionError, hint: Option<String>) -> Error {
             let message = tidy(&message);
             let message = without_report(&message);
             let mixed = message.strip_prefix("Failed to coerce types ");
-            // Said of expressions whose types are the user's.
+            // The types in this message are the user's.
             let ordered = message.strip_prefix("Cannot run range queries on datatype: ");
             let by_types =
                 mixed.map(types_do_not_fit).or_else(|| wrong_number(message)).or_else(|| wrong_argument(message));
@@ -123,13 +123,13 @@ fn translate(error: DataFusionError, hint: Option<String>) -> Error {
         DataFusionError::Plan(message) => plan_message(&message, hint.as_deref()),
         other => {
             let text = tidy(&other.strip_backtrace());
-            // A call may be refused only after the types of its arguments are coerced.
+            // A call may be refused after type coercion.
             refused_call(&text).or_else(|| constant_refused(&text)).unwrap_or_else(|| Error::user(text))
         }
     }
 }
 
-/// Of a form of expressions, the parser's name is said, without what it is made of.
+/// Keeps the parser's name of an unsupported form of expression.
 fn not_supported(message: &str) -> Error {
     let form = message.split_once("Unsupported ast node").and_then(|(_, rest)| rest.split_once(": "));
     let form = form.map(|(_, form)| form.split([' ', '(', '{']).next().unwrap_or(form).to_uppercase());
@@ -145,7 +145,7 @@ fn types_do_not_fit(types: &str) -> Error {
     Error::user(format!("the types do not fit: {types}")).remedy("convert one of them: CAST(x AS type)")
 }
 
-/// The error of one of our own functions, which says how it can be called.
+/// The error of a function of ours, whose message says how it is called.
 fn refused_call(message: &str) -> Option<Error> {
     if let Some((before, _)) = message.split_once("' user-defined coercion failed with: Execution error: ") {
         let (_, function) = before.rsplit_once("Function '")?;
@@ -168,7 +168,7 @@ fn types_refused(message: &str) -> Option<Error> {
     usage(function.trim()).map(|usage| error.remedy(usage))
 }
 
-/// The error of one of the library's functions that takes another number of arguments.
+/// The error of a function of DataFusion that takes another number of arguments.
 fn wrong_number(message: &str) -> Option<Error> {
     let (_, rest) = message.split_once("Function '")?;
     let (function, rest) = rest.split_once('\'')?;
@@ -193,12 +193,12 @@ fn usage(function: &str) -> Option<String> {
     Some(format!("write {}, with CAST where a type differs", doc.signatures.join(" or ")))
 }
 
-/// What the library says of an error that it takes for its own.
+/// Removes DataFusion's request to report the error as a bug.
 fn without_report(message: &str) -> &str {
     message.split("\nThis issue was likely caused by").next().unwrap_or(message).trim_end()
 }
 
-/// The error of one of the library's functions of one argument, which lists all types that it would take.
+/// The error of a unary function of DataFusion, whose message lists all accepted types.
 fn wrong_argument(message: &str) -> Option<Error> {
     let (before, after) = message.split_once("' failed to match any signature")?;
     let (_, function) = before.rsplit_once("Function '")?;
@@ -245,7 +245,7 @@ fn plan_message(message: &str, hint: Option<&str>) -> Error {
     if let Some(error) = operation_refused(&message).or_else(|| operation_refused(hint?)) {
         return error;
     }
-    // If both exist, the diagnostic is written for users and the message for developers.
+    // If both exist, the diagnostic is for users and the message for developers.
     match hint {
         Some(hint) if !hint.is_empty() => {
             Error::user(lower_first(hint)).remedy(message.lines().next().unwrap_or_default().to_string())
@@ -254,7 +254,7 @@ fn plan_message(message: &str, hint: Option<&str>) -> Error {
     }
 }
 
-/// The error of an operation, a condition or a call whose types the library refuses.
+/// The error of an operation, a condition or a call with unsuitable types.
 fn operation_refused(message: &str) -> Option<Error> {
     let arithmetic = message.split_once("annot coerce arithmetic expression ");
     let arithmetic =
@@ -271,7 +271,7 @@ fn operation_refused(message: &str) -> Option<Error> {
     types_refused(message)
 }
 
-/// The error of a constant that another type does not hold.
+/// The error of a constant that does not fit a type.
 fn constant_refused(message: &str) -> Option<Error> {
     let (value, data_type) = message.strip_prefix("Can't cast value ")?.split_once(" to type ")?;
     let error = Error::user(format!("{value} does not fit {data_type}"));
@@ -281,7 +281,7 @@ fn constant_refused(message: &str) -> Option<Error> {
 fn schema_error(error: &SchemaError) -> Error {
     match error {
         SchemaError::FieldNotFound { field, valid_fields } => {
-            // Names that no statement gave begin with a dollar sign.
+            // Names that begin with a dollar sign are the planner's.
             let known: Vec<&str> =
                 valid_fields.iter().map(Column::name).filter(|name| !name.starts_with('$')).collect();
             column_not_found(&field.flat_name(), field.name(), &known)
@@ -300,8 +300,8 @@ fn schema_error(error: &SchemaError) -> Error {
     }
 }
 
-/// The error of a column that is not there. `written`: the whole name; `last`: its last part; `known`: the
-/// columns that there are.
+/// The error for an unknown column. `written`: the whole name. `last`: its last part. `known`: the known
+/// columns.
 pub(crate) fn column_not_found(written: &str, last: &str, known: &[&str]) -> Error {
     let error = Error::user(format!("there is no column '{written}'"));
     if known.is_empty() {
@@ -317,7 +317,7 @@ pub(crate) fn column_not_found(written: &str, last: &str, known: &[&str]) -> Err
     }
 }
 
-/// What the library says before its messages, the outermost first.
+/// Prefixes of DataFusion's messages, the outermost first.
 const LIBRARY_BEGINNINGS: [&str; 6] = [
     "Execution error: ",
     "Arrow error: ",

@@ -1,14 +1,14 @@
-//! The form of a plan in which a job keeps most of what it has.
+//! Chooses the form of a plan that keeps most of a job's state.
 //!
-//! Some plans have several forms that give the same rows: joins at once or one after the other, a source for
-//! several statements or one for each. They keep different things, and none of these follows from the others.
-//! So what is present, in a job that runs, a checkpoint or a savepoint, is an input of planning.
+//! Some plans have several forms with the same rows: joins in one operator or one after the other, one source
+//! for several statements or one for each. The forms keep different state, and none can be derived from
+//! another. So the parts of a running job, a checkpoint or a savepoint are an input of planning.
 
 use anabranch_dataflow::{KeptPart, Lineage, PartKey, Plan, SourceSpec, Stage, pair};
 use anabranch_model::{OperatorKind, Result};
 
-/// The plan in the form that keeps most of what is `present`, which is asked for only if there is a choice.
-/// What its stages have in common they do once.
+/// The plan in the form that keeps most of `present`, which is only called if there is a choice. Equal stages
+/// are merged.
 pub fn fitted(plan: &Plan, present: impl FnOnce() -> Result<Vec<KeptPart>>) -> Result<Plan> {
     let has_joins_at_once = plan.stages.iter().any(|stage| stage.multi_join().is_some());
     if !has_joins_at_once && plan.shared_sources().next().is_none() {
@@ -18,14 +18,14 @@ pub fn fitted(plan: &Plan, present: impl FnOnce() -> Result<Vec<KeptPart>>) -> R
     Ok(with_own_sources(with_former_joins(plan, &present), &present).with_equal_stages_once())
 }
 
-/// The plan in the form for a job that has another plan.
+/// The plan in the form for a job with another plan.
 pub fn fitted_to(plan: &Plan, present: &Plan) -> Result<Plan> {
     fitted(plan, || Ok(present.kept_parts()))
 }
 
-/// The plan with as many sources of each table as the present parts need to continue. Statements that read a
-/// table in different ways have a source each, and each source has its own positions. If the new statements
-/// read it in the same way, no source can stand for the others: rows would be lost or read twice.
+/// Gives each table as many sources as the present parts need to continue. Statements that read a table in
+/// different ways have separate sources with separate positions. If the new statements read it in the same
+/// way, one source cannot replace the others: rows would be lost or read twice.
 fn with_own_sources(mut plan: Plan, present: &[KeptPart]) -> Plan {
     let mut tables: Vec<PartKey> = Vec::new();
     for table in plan.shared_sources().filter_map(key) {
@@ -40,8 +40,8 @@ fn with_own_sources(mut plan: Plan, present: &[KeptPart]) -> Plan {
         }
         let shared = plan.shared_sources().filter(|stage| key(stage).as_ref() == Some(&table));
         let divided = plan.with_own_sources(&shared.map(|stage| stage.id).collect());
-        // A plan may also have several sources of a table because they read it in different ways, so what
-        // counts first is how many sources have the surroundings that they had.
+        // Several sources may exist because statements read the table in different ways. So the number of
+        // sources with the same neighbouring parts counts first.
         let fit = |plan: &Plan| {
             let now = plan.kept_parts();
             let matching = pair(present, &now);
@@ -64,7 +64,7 @@ fn key(stage: &Stage) -> Option<PartKey> {
     stage.source.as_ref().map(SourceSpec::key)
 }
 
-/// How many elements have an equal one among others, each of which counts once.
+/// How many elements have an equal element in `others`, each of which counts once.
 fn in_both<T: PartialEq>(elements: &[T], mut others: Vec<T>) -> usize {
     let found = elements.iter().filter(|element| {
         let place = others.iter().position(|other| other == *element);
@@ -73,18 +73,18 @@ fn in_both<T: PartialEq>(elements: &[T], mut others: Vec<T>) -> usize {
     found.count()
 }
 
-/// The plan with as many joins of two streams as the present parts need to continue. A query may have had
-/// fewer joins than it has now, or an option that divides them, and the pairs of rows that a join of two
-/// keeps do not follow from anything else. Of statements with equal joins, those come first that have the
-/// tables that the parts had; what is left goes to any.
+/// Divides multi-way joins into the joins of two streams that the present parts need to continue. The former
+/// query may have had fewer joins, or an option that divides them, and the kept pairs of a two-way join
+/// cannot be derived. Of statements with equal joins, those with the same tables as the present parts come
+/// first.
 fn with_former_joins(plan: &Plan, present: &[KeptPart]) -> Plan {
     let mut plan = plan.clone();
     for by_tables in [true, false] {
-        // Stages before one that is divided keep their places.
+        // Stages before a divided one keep their indexes.
         for id in plan.stages.iter().rev().map(|stage| stage.id).collect::<Vec<_>>() {
             let Some(spec) = plan.stage(id).multi_join() else { continue };
-            // All of them last: then each is a join of two. Of those that keep as much, the one with the
-            // fewest joins.
+            // With all sides last, each join has two inputs. Of candidates that keep the same state, the one
+            // with the fewest joins is chosen.
             let candidates = (1..spec.chain.sides.len()).map(|last| plan.with_last_joins_of_two(id, last));
             let (mut most, mut best) = (kept(&plan, present), None);
             for candidate in candidates {
@@ -99,9 +99,8 @@ fn with_former_joins(plan: &Plan, present: &[KeptPart]) -> Plan {
     plan
 }
 
-/// How many states of the parts a plan has that have the tables before and after them that they had, those
-/// before them, and how many it continues with in all. A join of what another one gives may have the columns
-/// of that one.
+/// The numbers of states that the plan continues: with the same tables before and after them, with the same
+/// tables before them, and in all. A join of another join's result may have that join's columns.
 fn kept(plan: &Plan, present: &[KeptPart]) -> (usize, usize, usize) {
     let now = plan.kept_parts();
     let is_state = |part: &&KeptPart| part.id.kind == OperatorKind::State;

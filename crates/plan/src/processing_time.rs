@@ -1,4 +1,4 @@
-//! `PROCTIME()`: the time at which a source has read a row.
+//! `PROCTIME()`: the time at which a source reads a row.
 
 use std::sync::{Arc, LazyLock};
 
@@ -14,17 +14,17 @@ use datafusion_expr::{
 use crate::rel::Rel;
 use crate::walk::Walk;
 
-/// Name of the function.
 pub(crate) const PROCTIME: &str = "proctime";
-/// The same time as a value like others: an event time that is computed from the clock. No user can write
-/// this name.
+/// The time of reading as an ordinary value, for event times that are computed from the clock. No query can
+/// write this name.
 const READ_TIME: &str = "$read_time";
-/// The function that reads the clock at each evaluation, by all of Flink's names.
+/// The function that reads the clock at each evaluation. Flink has several names for it.
 pub(crate) const CLOCK: &str = "current_row_timestamp";
-/// The same in seconds since 1970: Flink's `UNIX_TIMESTAMP()`.
+/// The clock in seconds since 1970: Flink's `UNIX_TIMESTAMP()`.
 const UNIX_CLOCK: &str = "current_unix_timestamp";
 
-/// `PROCTIME()` or `$read_time`: only planned, never called. Its value is a column of the source's rows.
+/// `PROCTIME()` or `$read_time`. It is only planned, never called: its value is a column that the source adds
+/// to its rows.
 #[derive(Debug, PartialEq, Eq, Hash)]
 struct ProcTime {
     name: &'static str,
@@ -49,7 +49,7 @@ impl ScalarUDFImpl for ProcTime {
     }
 }
 
-/// The function. The planner must not compute it: it is volatile.
+/// The function. It is volatile, so that the planner does not evaluate it.
 pub(crate) fn function() -> Arc<ScalarUDF> {
     static FUNCTION: LazyLock<Arc<ScalarUDF>> = LazyLock::new(|| named(PROCTIME));
     Arc::clone(&FUNCTION)
@@ -59,8 +59,8 @@ fn named(name: &'static str) -> Arc<ScalarUDF> {
     Arc::new(ScalarUDF::new_from_impl(ProcTime { name, signature: Signature::nullary(Volatility::Volatile) }))
 }
 
-/// An event time with the time at which its row was read in place of the clock: a row has one event time,
-/// however often it is evaluated.
+/// Replaces the clock in an event time by the time of reading, so that each row has one event time, however
+/// often it is evaluated.
 pub(crate) fn as_read(event_time: Expr) -> Result<Expr> {
     let replaced = event_time.walk_up(&mut |expr| match expr {
         Expr::ScalarFunction(call) if call.func.name() == CLOCK => {
@@ -76,22 +76,21 @@ pub(crate) fn as_read(event_time: Expr) -> Result<Expr> {
     Ok(replaced.data)
 }
 
-/// Whether an expression is a call of `PROCTIME()`.
 pub(crate) fn is_call(expr: &Expr) -> bool {
     matches!(expr, Expr::ScalarFunction(call) if call.func.name() == PROCTIME)
 }
 
-/// Whether an expression is the time at which its row was read.
+/// Whether an expression is the time of reading its row.
 pub(crate) fn is_stamp(expr: &Expr) -> bool {
     is_call(expr) || matches!(expr, Expr::ScalarFunction(call) if call.func.name() == READ_TIME)
 }
 
-/// Whether an expression has such a time.
+/// Whether an expression contains such a time.
 pub(crate) fn is_read_by(expr: &Expr) -> bool {
     expr.has(&|expr| Ok(is_stamp(expr))).unwrap_or(true)
 }
 
-/// Whether some expression of a plan has such a time.
+/// Whether an expression of a plan contains such a time.
 pub(crate) fn is_read(plan: &Rel) -> bool {
     plan.has(&|node| Ok(node.expressions().into_iter().any(is_read_by))).unwrap_or(true)
 }

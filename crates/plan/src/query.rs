@@ -41,7 +41,7 @@ impl<'a> Planner<'a> {
         Planner::in_zone(catalog, catalog.settings.table.zone.as_deref())
     }
 
-    /// Plans statements of a session with this time zone.
+    /// A planner for a session with this time zone.
     pub(crate) fn in_zone(catalog: &'a Catalog, zone: Option<&'a str>) -> Self {
         let mut options = ConfigOptions::default();
         options.sql_parser.enable_ident_normalization = false;
@@ -55,12 +55,12 @@ impl<'a> Planner<'a> {
         self.zone
     }
 
-    /// The plan of a query that is run, names resolved, not yet optimized.
+    /// Binds a query that is run: the plan before all passes.
     pub(crate) fn query(&self, query: Box<Query>) -> Result<Rel> {
         settle_windows(self.view(query)?, self.zone).map_err(planning_error)
     }
 
-    /// The plan of a query that others are to use, in their time zones.
+    /// Binds a query of a view, which other queries use in their time zones.
     pub(crate) fn view(&self, query: Box<Query>) -> Result<Rel> {
         unsupported::check(&query)?;
         Binder::new(self).bind(*query).and_then(current_watermark::settle).map_err(planning_error)
@@ -74,7 +74,7 @@ impl<'a> Planner<'a> {
     pub(crate) fn relation(&self, name: &str, start: Location) -> Result<Rel> {
         match self.catalog.get(name)? {
             Relation::Table(declared) => {
-                // Whether it may be only asked is known when the query is lowered.
+                // Lowering decides whether a lookup table is only looked up.
                 if declared.table.traits.lookups != Lookups::ByKey {
                     declared.table.check_readable()?;
                 }
@@ -84,18 +84,18 @@ impl<'a> Planner<'a> {
         }
     }
 
-    /// An expression whose names are those of `schema`, and whose calls have their plain forms.
+    /// Converts an expression with the names of `schema`, after its calls have their plain forms.
     pub(crate) fn written(&self, expr: ast::Expr, schema: &DFSchema) -> datafusion_common::Result<Expr> {
         let expr = self.sql_to_rel().sql_to_expr(expr, schema, &mut PlannerContext::new());
         expr.map_err(|error| through(self.explain(error)))
     }
 
-    /// An expression over the columns of `schema`.
+    /// Binds an expression over `columns`.
     pub(crate) fn expr(&self, expr: ast::Expr, columns: &Columns) -> Result<Expr> {
         self.resolved(expr, columns, |error| self.explain(error))
     }
 
-    /// The body of a function over its parameters; `unknown` gives the error of another name.
+    /// Binds the body of a function over its parameters. `unknown` returns the error for another name.
     pub(crate) fn body(&self, expr: ast::Expr, parameters: &Columns, unknown: &dyn Fn(&str) -> Error) -> Result<Expr> {
         self.resolved(expr, parameters, |error| match unknown_column(&error) {
             Some((name, place)) => place.into_iter().fold(unknown(&name), Error::at),
@@ -125,23 +125,23 @@ impl<'a> Planner<'a> {
         resolved.map(|expr| expr.data).map_err(planning_error)
     }
 
-    /// A plan whose types are known.
+    /// Runs the passes that determine types.
     pub(crate) fn analyze(&self, plan: Rel) -> Result<Rel> {
         self.run(&ANALYSIS, plan, &mut |_, _| {})
     }
 
-    /// A plan as it is lowered: all passes.
+    /// Runs all passes.
     pub(crate) fn optimize(&self, plan: Rel) -> Result<Rel> {
         self.optimize_observed(plan, &mut |_, _| {})
     }
 
-    /// The same. `observe` gets the plan after each pass.
+    /// Runs all passes. `observe` receives the plan after each.
     pub(crate) fn optimize_observed(&self, plan: Rel, observe: &mut dyn FnMut(&Rel, &Pass)) -> Result<Rel> {
         let plan = self.run(&ANALYSIS, plan, observe)?;
         self.run(&REWRITES, plan, observe)
     }
 
-    /// A plan after these passes.
+    /// Runs these passes.
     pub(crate) fn run(&self, passes: &[Pass], plan: Rel, observe: &mut dyn FnMut(&Rel, &Pass)) -> Result<Rel> {
         let session = Session { zone: self.zone };
         passes::run(passes, plan, &session, observe).map_err(planning_error)

@@ -1,4 +1,4 @@
-//! Rewriting the expressions of a whole plan, with the columns that each may use.
+//! Rewrites the expressions of a whole plan, with access to the types of their columns.
 
 use std::cell::OnceCell;
 use std::sync::Arc;
@@ -15,7 +15,7 @@ use crate::walk::Walk;
 /// Changes one expression of a node.
 pub(crate) type Rewrite<'a> = &'a dyn Fn(Expr, &Scope) -> Result<Transformed<Expr>>;
 
-/// The columns that the expressions of a node may use.
+/// The columns that the expressions of a node can read.
 pub(crate) struct Scope {
     inputs: Vec<Arc<Columns>>,
     all: OnceCell<Arc<Columns>>,
@@ -39,7 +39,7 @@ impl Scope {
         })
     }
 
-    /// The same for the library.
+    /// The schema of the columns, for DataFusion.
     pub(crate) fn schema(&self) -> Result<&DFSchemaRef> {
         if self.schema.get().is_none() {
             let _ = self.schema.set(Arc::new(self.columns().to_schema()?));
@@ -56,20 +56,20 @@ impl Scope {
     }
 }
 
-/// Changes the nodes of a plan, those below first. Nodes above a change get their types anew.
+/// Changes the nodes of a plan, inputs first. Nodes above a change derive their types again.
 pub(crate) fn rewrite_nodes(plan: Rel, rewrite: &dyn Fn(Rel) -> Result<Transformed<Rel>>) -> Result<Transformed<Rel>> {
     let below = plan.walk_children(&mut |child| rewrite_nodes(child, rewrite))?;
     let node = below.transform_data(rewrite)?;
-    // What reads its columns may ask for their types.
+    // Nodes above may ask for the types of its columns.
     if node.transformed { node.map_data(Rel::with_types) } else { Ok(node) }
 }
 
-/// Changes every expression of a plan by each of these in turn. Their types may change.
+/// Applies these changes in turn to every expression of a plan. Types may change.
 pub(crate) fn rewrite_expressions(plan: Rel, rewrites: &[Rewrite<'_>]) -> Result<Rel> {
     rewrite_nodes(plan, &|node| rewrite_node(node, rewrites)).map(|plan| plan.data)
 }
 
-/// Changes the expressions of one node, whose inputs are as they are to be. Its types are those of before.
+/// Changes the expressions of one node whose inputs are changed already. Its types are not derived again.
 pub(crate) fn rewrite_node(node: Rel, rewrites: &[Rewrite<'_>]) -> Result<Transformed<Rel>> {
     if matches!(node, Rel::Get(_)) {
         return Ok(Transformed::no(node));
@@ -85,7 +85,7 @@ pub(crate) fn rewrite_node(node: Rel, rewrites: &[Rewrite<'_>]) -> Result<Transf
     change_expressions(node, &mut rewrite)
 }
 
-/// Changes the expressions of one node that are more than a column.
+/// Changes the expressions of one node, except plain columns.
 pub(crate) fn change_expressions(node: Rel, change: Change<'_, Expr>) -> Result<Transformed<Rel>> {
     node.walk_expressions(&mut |expr| match expr {
         Expr::Column(_) => Ok(Transformed::no(expr)),
@@ -94,8 +94,8 @@ pub(crate) fn change_expressions(node: Rel, change: Change<'_, Expr>) -> Result<
     })
 }
 
-/// An expression with values in the place of columns. A value is written where the column is, unless the
-/// column is all of the expression: then the value is computed where it was.
+/// Replaces columns by values. A value gets the place of the column, unless the column is the whole
+/// expression: then the value is computed where it was.
 pub(crate) fn with_values(expr: Expr, value_of: &dyn Fn(&Column) -> Option<Expr>) -> Result<Expr> {
     let is_name = expr.try_as_col().is_some();
     let changed = expr.walk_up(&mut |expr| {
@@ -108,7 +108,7 @@ pub(crate) fn with_values(expr: Expr, value_of: &dyn Fn(&Column) -> Option<Expr>
     changed.map(|expr| expr.data)
 }
 
-/// Whether a condition compares a value of one part of a join with one of the other by `=`.
+/// Whether a condition compares the two sides of a join by `=`.
 pub(crate) fn is_key(condition: &Expr, one: &dyn Fn(&Column) -> bool, other: &dyn Fn(&Column) -> bool) -> bool {
     let Expr::BinaryExpr(BinaryExpr { left, op: Operator::Eq, right }) = condition else { return false };
     let reads = |expr: &Expr, is_of: &dyn Fn(&Column) -> bool| {
@@ -118,7 +118,6 @@ pub(crate) fn is_key(condition: &Expr, one: &dyn Fn(&Column) -> bool, other: &dy
     reads(left, one) && reads(right, other) || reads(left, other) && reads(right, one)
 }
 
-/// Whether an operator compares values.
 pub(crate) fn is_comparison(op: Operator) -> bool {
     use Operator::{Eq, Gt, GtEq, IsDistinctFrom, IsNotDistinctFrom, Lt, LtEq, NotEq};
     matches!(op, Eq | NotEq | Lt | LtEq | Gt | GtEq | IsDistinctFrom | IsNotDistinctFrom)

@@ -1,4 +1,4 @@
-//! Single statements: how each changes the catalog, and the resulting job.
+//! Single statements: their effect on the catalog, and the resulting job.
 
 use std::fmt::{self, Write};
 use std::sync::Arc;
@@ -31,7 +31,7 @@ pub const COLLECT: &str = "collect";
 /// The job of a SELECT. Its sink has the connector [`COLLECT`].
 #[derive(Debug)]
 pub struct QueryPlan {
-    /// The job. It takes no checkpoints: rows that were shown cannot be taken back.
+    /// The job. It takes no checkpoints, because shown rows cannot be retracted.
     pub plan: Plan,
     /// Columns of the result.
     pub schema: SchemaRef,
@@ -41,34 +41,34 @@ pub struct QueryPlan {
     pub limit: Option<usize>,
     /// The time zone in which instants are shown. `None`: UTC.
     pub zone: Option<String>,
-    /// Rows may be taken back: the last column is their weight.
+    /// Rows may be retracted: the last column is their weight.
     pub updating: bool,
 }
 
 /// The result of a statement.
 #[derive(Debug)]
 pub enum Outcome {
-    /// The catalog or an option changed; with a text for the user.
+    /// The catalog or an option changed. The message for the user.
     Done(String),
     /// A text to show.
     Report(String),
-    /// As [`Outcome::Done`], with a text that a script shows too.
+    /// [`Outcome::Done`] with a message that scripts show too.
     Note(String),
-    /// A job that runs by itself.
+    /// A job that runs independently.
     Insert(Box<Plan>),
     /// A table was declared, and a job writes its rows.
     CreateAs {
         /// The job.
         plan: Box<Plan>,
-        /// The statement that declares the table alone, with its secrets.
+        /// The statement that declares only the table, including its secrets.
         declaration: String,
     },
     /// A job whose rows the caller collects.
     Query(Box<QueryPlan>),
 }
 
-/// Stack of planning: it recurses as deep as the longest chain of conditions. Only the used part takes
-/// memory.
+/// Stack size for planning, which recurses as deep as the longest chain of conditions. Only the used part
+/// takes memory.
 const STACK_BYTES: usize = 512 << 20;
 
 /// Runs planning on a large stack.
@@ -140,7 +140,7 @@ fn plan_inserts(inserts: Vec<Insert>, catalog: &Catalog, statement: &StatementTe
         .collect()
 }
 
-/// Statements that start no job.
+/// Carries out statements that start no job.
 pub(crate) fn perform(
     statement: Statement,
     text: &StatementText,
@@ -185,7 +185,7 @@ pub(crate) fn perform(
     }
 }
 
-/// Changes the places of tables, and returns a text for the user.
+/// Creates, drops or selects a database or catalog. Returns the message for the user.
 fn perform_place(statement: &PlaceStatement, catalog: &mut Catalog) -> Result<String> {
     let (databases, done) =
         (&mut catalog.databases, |place: &Place, done: Result<String>| done.map_err(|e| e.at(at(place.start))));
@@ -214,7 +214,7 @@ fn plan_view(query: Box<Query>, columns: Vec<Ident>, catalog: &Catalog) -> Resul
     if names.is_empty() { Ok(plan) } else { renamed(plan, &names) }
 }
 
-/// Declares a function and returns a text for the user.
+/// Declares a function. Returns the message for the user.
 fn create_function(create: &CreateFunction, catalog: &mut Catalog) -> Result<String> {
     let name = &create.name.value;
     let here = |error: Error| error.at(at(create.name.span.start));
@@ -227,7 +227,7 @@ fn create_function(create: &CreateFunction, catalog: &mut Catalog) -> Result<Str
     Ok(format!("function {name} created"))
 }
 
-/// Removes a declaration and returns a text for the user.
+/// Drops a declaration. Returns the message for the user.
 fn drop_declared(kind: &'static str, name: &Ident, if_exists: bool, catalog: &mut Catalog) -> Result<String> {
     let (name, place) = (&name.value, at(name.span.start));
     let is_function = kind == "function";
@@ -263,7 +263,7 @@ pub(crate) fn plan_query(
     let collected = collect(query, catalog, collect_as)?;
     let mut plan = lower(std::slice::from_ref(&collected.output), catalog, options)?;
     plan.options.checkpoints = None;
-    // Of the rows as they leave the last chain: results that are updated have a weight.
+    // The schema of the last chain's rows: updating results have a weight.
     let results = plan.stages.iter().find(|stage| stage.sink.is_some());
     let updating = results.is_some_and(|stage| stage.sink.as_ref().is_some_and(|sink| sink.updating));
     let schema = results.map(|stage| stage.schema.clone());
@@ -353,7 +353,7 @@ fn explain(
     Ok(format!("{passes}Logical plan\n{}\nStages\n{}{state}", indented(&logical), indented(&plan.to_string())))
 }
 
-/// The plan as the query is written, and after each pass that changes it.
+/// The plan before all passes, and after each pass that changes it.
 fn passes_text(output: &Output, catalog: &Catalog) -> Result<String> {
     let shown = |plan: &Rel| with_plain_constants(&plan.to_string());
     let mut last = shown(&output.bound);
@@ -379,7 +379,7 @@ fn indented(text: &str) -> String {
     })
 }
 
-/// Logical plans as `explain` shows them, each with the table that takes its rows; a SELECT has none.
+/// Logical plans as `explain` shows them, each with the table that it writes. A SELECT has none.
 #[derive(Clone, Debug, Default)]
 pub struct LogicalPlans(Vec<(Option<String>, Rel)>);
 

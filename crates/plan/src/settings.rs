@@ -1,4 +1,4 @@
-//! Options of `SET 'name' = 'value'`: one table, from which everything else follows.
+//! Options of `SET 'name' = 'value'`. Everything else derives from one table of options.
 
 mod autoscale;
 mod job;
@@ -34,7 +34,7 @@ const NO_CHECKPOINTS: &str = "checkpoint-interval has no effect: the job takes n
                               directory for them; give it one: SET 'checkpoint-directory' = '/path', or \
                               --set checkpoint-directory=/path";
 
-/// The values of `SET`.
+/// The values of all options.
 #[derive(Clone, Debug)]
 pub(crate) struct Settings {
     pub(crate) job: JobOptions,
@@ -43,16 +43,16 @@ pub(crate) struct Settings {
     max_parallelism: Option<u16>,
     pub(crate) table: TableSettings,
     pub(crate) runtime_mode: RuntimeMode,
-    /// Used only with a directory.
+    /// Used only if it has a directory.
     checkpoints: CheckpointOptions,
     autoscale_mode: autoscale::Mode,
     /// Used only if the mode is not `off`.
     autoscale: AutoscaleOptions,
-    /// Options that `SET` does not change.
+    /// Options that `SET` cannot change.
     fixed: BTreeSet<&'static str>,
     /// The values before the first `SET`.
     before: Option<Box<Settings>>,
-    /// Options that were set since then.
+    /// Options set since then.
     changed: BTreeSet<&'static str>,
 }
 
@@ -75,8 +75,8 @@ impl Default for Settings {
 }
 
 impl Settings {
-    /// Carries out `SET` for a job with this number of key groups. An option that is fixed keeps its value;
-    /// the new one is only checked.
+    /// Carries out `SET` for a job with this number of key groups. A fixed option keeps its value; the new
+    /// one is only checked.
     pub(crate) fn set(&mut self, name: &str, value: &str, key_groups: u16) -> Result<()> {
         let before = self.before.is_none().then(|| Box::new(self.clone()));
         self.preset(name, value, key_groups)?;
@@ -85,7 +85,7 @@ impl Settings {
         Ok(())
     }
 
-    /// Carries out `RESET`: the option, or each, has the value again that it had before the first `SET`.
+    /// Carries out `RESET`: restores the values before the first `SET`, of one option or of all.
     pub(crate) fn reset(&mut self, name: Option<&str>, key_groups: u16) -> Result<()> {
         let option = name.and_then(find);
         if let Some(name) = name.filter(|name| option.is_none() && without_effect::check(name, "").is_none()) {
@@ -103,12 +103,12 @@ impl Settings {
         Ok(())
     }
 
-    /// The number of key groups of the job, which is `default` unless it was set.
+    /// The number of key groups of the job. The default is `default`.
     pub(crate) fn key_groups(&self, default: u16) -> u16 {
         self.max_parallelism.unwrap_or(default)
     }
 
-    /// Gives an option the value that it has before any statement. One that is fixed keeps its own.
+    /// Sets the initial value of an option, unless it is fixed.
     pub(crate) fn preset(&mut self, name: &str, value: &str, key_groups: u16) -> Result<()> {
         let next = self.with(name, value, key_groups)?;
         if find(name).is_none_or(|option| !self.fixed.contains(option.name)) {
@@ -117,7 +117,7 @@ impl Settings {
         Ok(())
     }
 
-    /// Sets an option to a value that `SET` does not change.
+    /// Sets an option to a value that `SET` cannot change.
     pub(crate) fn fix(&mut self, name: &str, value: &str, key_groups: u16) -> Result<()> {
         *self = self.with(name, value, key_groups)?;
         self.fixed.extend(find(name).map(|option| option.name));
@@ -135,7 +135,7 @@ impl Settings {
         Ok(next)
     }
 
-    /// Gives the job the options that it has only together with others.
+    /// Sets the options of the job that depend on several others.
     fn settle(&mut self) -> Result<()> {
         autoscale::check(&self.autoscale)?;
         self.autoscale.observes_only = self.autoscale_mode == autoscale::Mode::Observe;
@@ -144,18 +144,17 @@ impl Settings {
         Ok(())
     }
 
-    /// Why an option has no effect, if it is one of Flink's that has none here.
+    /// The reason why an option of Flink has no effect, if it is such an option.
     pub(crate) fn without_effect(name: &str) -> Option<&'static str> {
         without_effect::reason(name)
     }
 
-    /// What a statement that sets the interval of checkpoints does not know: without a directory, the job
-    /// takes none.
+    /// A note if the checkpoint interval was set without a directory: the job takes no checkpoints.
     pub(crate) fn no_checkpoints(&self) -> Option<&'static str> {
         (self.changed.contains(CHECKPOINT_INTERVAL) && self.job.checkpoints.is_none()).then_some(NO_CHECKPOINTS)
     }
 
-    /// Whether an option, by any of its names, is the interval of checkpoints.
+    /// Whether a name, here or in Flink, means the checkpoint interval.
     pub(crate) fn is_checkpoint_interval(name: &str) -> bool {
         find(name).is_some_and(|option| option.name == CHECKPOINT_INTERVAL)
     }
@@ -170,7 +169,7 @@ fn options() -> impl Iterator<Item = &'static Opt> {
     SUBJECTS.iter().flat_map(|subject| subject.options)
 }
 
-/// The option of a name, here or in Flink.
+/// The option with this name, here or in Flink.
 fn find(name: &str) -> Option<&'static Opt> {
     options().find(|option| option.is_called(name))
 }

@@ -1,5 +1,5 @@
-//! `SHOW` and `DESCRIBE`. A declaration is shown as a statement, without the values of secret options where
-//! people see it.
+//! Carries out `SHOW` and `DESCRIBE`. A declaration is shown as a statement. The values of secret options are
+//! hidden from users.
 
 use std::collections::BTreeSet;
 use std::fmt::Write;
@@ -16,7 +16,7 @@ use crate::sql_function::SqlFunction;
 use crate::statement::{ColumnKind, CreateTable, Pattern, Place, Show};
 use crate::zones::settle_windows;
 
-/// What a statement shows.
+/// The output of a statement.
 pub(crate) fn show(what: &Show, catalog: &Catalog, resolver: &dyn TableResolver) -> Result<String> {
     let relation = |name: &Ident| catalog.get(&name.value).map_err(|e| e.at(at(name.span.start)));
     let lines = |lines: Vec<String>| Ok(lines.join("\n"));
@@ -70,7 +70,7 @@ pub(crate) fn show(what: &Show, catalog: &Catalog, resolver: &dyn TableResolver)
     }
 }
 
-/// Columns with their types, and event time.
+/// The columns with their types, and the event time.
 fn describe(relation: &Relation, zone: Option<&str>) -> Result<String> {
     let (plan, table) = match relation {
         Relation::Table(declared) => (&declared.plan, Some(&declared.table)),
@@ -109,7 +109,7 @@ fn describe(relation: &Relation, zone: Option<&str>) -> Result<String> {
     Ok(lines.join("\n"))
 }
 
-/// The name of a table as a statement has it.
+/// The quoted name of a table.
 fn path_text(name: &str) -> String {
     parts_of(name).iter().map(|part| quoted(part)).collect::<Vec<_>>().join(".")
 }
@@ -118,7 +118,7 @@ fn quoted(name: &str) -> String {
     format!("`{}`", name.replace('`', "``"))
 }
 
-/// A statement that declares the table, whatever was declared before, with its secrets.
+/// A statement that replaces the declaration of the table, including its secrets.
 pub(crate) fn declaration(table: &CreateTable) -> String {
     table_text(table, |_| false).replacen("CREATE", "CREATE OR REPLACE", 1)
 }

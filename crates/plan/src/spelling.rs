@@ -1,4 +1,4 @@
-//! Rewrites parsed queries: Flink's special forms of calls become calls of plain functions; also casts.
+//! Rewrites Flink's special forms of calls and casts into calls of plain functions.
 
 mod aggregates;
 mod forms;
@@ -23,7 +23,7 @@ pub(crate) use self::similar::similar_regex;
 use crate::place::at;
 use crate::walk::change_expressions;
 
-/// Functions that have no value of their own here.
+/// Functions that are not supported.
 const UNKNOWN: [&str; 2] = ["TODAY", "CURRENT_DATABASE"];
 
 /// Rewrites every call in `tree`.
@@ -53,12 +53,12 @@ pub(crate) fn approximate_exponents(tree: &mut impl VisitMut) {
     });
 }
 
-/// Whether calls of a function are refused by name. The name is in capitals.
+/// Whether calls of this function are refused. The name is in capitals.
 pub(crate) fn is_refused(name: &str) -> bool {
     UNKNOWN.contains(&name)
 }
 
-/// A time of day has the digits that are written: `TIME '12:34:56.789'` is a `TIME(3)`.
+/// Gives a time of day the precision of its text: `TIME '12:34:56.789'` is a `TIME(3)`.
 fn keep_fraction(expr: &mut Expr) {
     let Expr::TypedString(literal) = expr else { return };
     let Value::SingleQuotedString(text) = &literal.value.value else { return };
@@ -137,7 +137,7 @@ fn rewrite_call(expr: &mut Expr) -> Result<()> {
     Ok(())
 }
 
-/// Checks the path of a JSON function and the pattern of a regular expression's, if it is a constant.
+/// Checks the constant path of a JSON function, or the constant pattern of a regular expression function.
 fn check_pattern(name: &str, function: &Function) -> Result<()> {
     let check = match name {
         "JSON_VALUE" | "JSON_EXISTS" | "JSON_QUERY" => anabranch_functions::check_json_path,
@@ -154,10 +154,9 @@ fn check_pattern(name: &str, function: &Function) -> Result<()> {
     args.get(1).and_then(like::constant).map_or(Ok(()), |pattern| check(pattern).map_err(Error::user))
 }
 
-/// Functions over other rows that are not planned.
+/// Window functions that are not supported.
 const OVER_OTHER_ROWS: [&str; 7] = ["RANK", "DENSE_RANK", "PERCENT_RANK", "CUME_DIST", "NTILE", "LEAD", "NTH_VALUE"];
 
-/// Refuses functions over other rows that are not planned.
 fn check_over(name: &str, function: &Function) -> Result<()> {
     if !OVER_OTHER_ROWS.contains(&name) || function.over.is_none() {
         return Ok(());
@@ -172,7 +171,7 @@ fn check_over(name: &str, function: &Function) -> Result<()> {
     }))
 }
 
-/// `COUNT(*) OVER (...)` counts rows, and the planner knows `*` without OVER only.
+/// `COUNT(*) OVER (...)` becomes `COUNT(1) OVER (...)`: DataFusion supports `*` only without OVER.
 fn count_rows(function: &mut Function) {
     let FunctionArguments::List(list) = &mut function.args else { return };
     if function.over.is_some()
@@ -182,7 +181,7 @@ fn count_rows(function: &mut Function) {
     }
 }
 
-/// Flink's old group windows: `TUMBLE(ts, INTERVAL ..)` as an expression, and their auxiliary functions.
+/// Whether a call is a group window, `TUMBLE(ts, INTERVAL ..)`, or one of its auxiliary functions.
 fn is_group_window(name: &str, args: Option<&[Expr]>) -> bool {
     let Some((window, auxiliary)) = ["TUMBLE", "HOP", "SESSION"]
         .into_iter()
@@ -211,7 +210,7 @@ fn plain_args(function: &Function) -> Option<Vec<Expr>> {
         .collect()
 }
 
-/// The same call (its FILTER, DISTINCT and place) with another name and other arguments.
+/// The call with another name and other arguments. It keeps FILTER, DISTINCT and its place.
 fn call(function: &Function, name: &str, args: Vec<Expr>) -> Expr {
     let mut function = function.clone();
     let span = function.span();
@@ -222,7 +221,7 @@ fn call(function: &Function, name: &str, args: Vec<Expr>) -> Expr {
     Expr::Function(function)
 }
 
-/// The time `count` units later. A unit shorter than a day makes a timestamp of a date.
+/// The time `count` units later. Units shorter than a day turn a date into a timestamp.
 fn timestamp_add(unit: &str, count: &Expr, time: &Expr) -> (&'static str, Vec<Expr>) {
     let unit = unit.to_uppercase();
     let short = ["SECOND", "MINUTE", "HOUR"].contains(&unit.as_str());
@@ -230,7 +229,7 @@ fn timestamp_add(unit: &str, count: &Expr, time: &Expr) -> (&'static str, Vec<Ex
     (name, vec![text(&unit), count.clone(), time.clone()])
 }
 
-/// An epoch in seconds (0) or milliseconds (3).
+/// An epoch in seconds (precision 0) or milliseconds (precision 3).
 fn epoch_timestamp(function: &Function, value: &Expr, precision: &str, place: &str) -> Result<Expr> {
     match precision {
         "3" => Ok(cast(value.clone(), timestamp_ltz("3"))),
@@ -246,7 +245,7 @@ fn timestamp_ltz(precision: &str) -> DataType {
     DataType::Custom(name, vec![precision.to_string()])
 }
 
-/// The conversion; NULL for a value that does not fit, as in Flink's functions.
+/// TRY_CAST: NULL if the value does not fit, as in Flink's functions.
 fn cast(expr: Expr, data_type: DataType) -> Expr {
     Expr::Cast { kind: CastKind::TryCast, expr: Box::new(expr), data_type, array: false, format: None }
 }

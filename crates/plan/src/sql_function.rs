@@ -1,9 +1,9 @@
 //! Functions that statements declare: `CREATE FUNCTION f(a BIGINT) RETURNS BIGINT RETURN a + 1`.
 //!
-//! The body is planned when the function is declared, so its errors are found there. It is bound to the
-//! functions that it calls as they are then, as a view is to its tables. A call is first a call of a function
-//! without an implementation: the planner resolves it and converts its arguments, as for every function.
-//! `expand` then replaces it by the body, so the optimizer and the tasks see one expression.
+//! The declaration plans the body, so its errors are found there. The body is bound to the functions that
+//! exist then, as a view is bound to its tables. A call is first a call of a function without an
+//! implementation: the planner resolves it and coerces its arguments, as for every function. Then `expand`
+//! replaces it by the body, so that the optimizer and the tasks see one expression.
 
 mod expand;
 mod reserved;
@@ -32,10 +32,10 @@ use crate::statement::CreateFunction;
 use crate::table::row_of;
 use crate::walk::see_syntax;
 
-/// A function that a statement calls, itself or by a view, a table or another function.
+/// A function that a statement calls, directly or through a view, a table or another function.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct CalledFunction {
-    /// Its name, as it is declared.
+    /// Its declared name.
     pub name: String,
     /// The statement that declares it.
     pub text: String,
@@ -47,11 +47,11 @@ pub(crate) struct SqlFunction {
     itself: CalledFunction,
     parameters: Vec<Parameter>,
     returns: DataType,
-    /// Analyzed, of the type `returns`. Its columns are the parameters.
+    /// The analyzed body, of the type `returns`. Its columns are the parameters.
     body: Expr,
     /// The number of expressions in `body`.
     nodes: usize,
-    /// The functions that the body calls, also those that they call.
+    /// The functions that the body calls, directly or indirectly.
     calls: BTreeSet<CalledFunction>,
     signature: Signature,
 }
@@ -60,7 +60,7 @@ pub(crate) struct SqlFunction {
 struct Parameter {
     name: String,
     data_type: DataType,
-    /// How often the body names it.
+    /// The number of references in the body.
     uses: usize,
 }
 
@@ -77,7 +77,7 @@ impl SqlFunction {
         let plan = row.project([computed("value", body)]);
         let plan = plan.map_err(planning_error).map_err(here)?;
         let calls = called_functions(&plan).map_err(planning_error)?;
-        // Only for its errors: arguments decide what the optimizer makes of the body.
+        // Only for its errors: the optimizer's result depends on the arguments.
         planner.optimize(plan.clone()).map_err(here)?;
         let plan = planner.analyze(plan).map_err(here)?;
         let plan = expand_calls(plan).map_err(planning_error).map_err(here)?;
@@ -111,7 +111,7 @@ impl SqlFunction {
         Ok(ScalarUDF::new_from_impl(function))
     }
 
-    /// The declared function that this one is, if it is one.
+    /// The declared function behind a `ScalarUDF`, if it is one.
     pub(crate) fn of(function: &ScalarUDF) -> Option<&SqlFunction> {
         function.inner().downcast_ref::<SqlFunction>()
     }
@@ -128,7 +128,7 @@ impl SqlFunction {
     }
 }
 
-/// Functions are the same if one statement declared them.
+/// Functions are equal if the same statement declared them.
 impl PartialEq for SqlFunction {
     fn eq(&self, other: &Self) -> bool {
         std::ptr::eq(self, other)
@@ -156,7 +156,7 @@ impl ScalarUDFImpl for SqlFunction {
         Ok(self.returns.clone())
     }
 
-    /// Arguments need no CAST where a column of INSERT needs none.
+    /// An argument needs no CAST if an INSERT of the value needs none.
     fn coerce_types(&self, given: &[DataType]) -> datafusion_common::Result<Vec<DataType>> {
         let (name, form) = (&self.itself.name, self.form());
         if given.len() != self.parameters.len() {
@@ -189,7 +189,7 @@ fn not_a_parameter(name: &str, statement: &CreateFunction) -> Error {
     })
 }
 
-/// Refuses queries, functions over several rows and recursion in a body.
+/// Refuses queries, aggregates, window functions and recursion in a body.
 fn check_body(statement: &CreateFunction, catalog: &Catalog) -> Result<()> {
     match see_syntax(&statement.body, &mut BodyCheck { name: &statement.name.value, catalog }) {
         ControlFlow::Continue(()) => Ok(()),

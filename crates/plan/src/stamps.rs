@@ -1,4 +1,5 @@
-//! What sources add to their rows: the time at which they have read them, and the watermark before them.
+//! Stamps: values that sources add to their rows. These are the time of reading a row, and the watermark
+//! before it.
 
 use std::sync::Arc;
 
@@ -13,7 +14,6 @@ use crate::rel::Rel;
 use crate::walk::Walk;
 use crate::{current_watermark, processing_time};
 
-/// One of them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Stamp {
     ProcessingTime,
@@ -23,7 +23,6 @@ pub(crate) enum Stamp {
 impl Stamp {
     const ALL: [Stamp; 2] = [Stamp::ProcessingTime, Stamp::Watermark];
 
-    /// Its column.
     pub(crate) fn field(self) -> Field {
         match self {
             Stamp::ProcessingTime => processing_time_field(),
@@ -31,29 +30,29 @@ impl Stamp {
         }
     }
 
-    /// Stands for it in an expression, in place of a column's name.
+    /// Represents it in an expression.
     pub(crate) fn placeholder(self) -> Expr {
         let field = self.field();
         Expr::Placeholder(Placeholder::new_with_field(field.name().clone(), Some(Arc::new(field))))
     }
 
-    /// In place of a column's index.
+    /// Represents it among the indexes of columns.
     pub(crate) fn index(self) -> usize {
         usize::MAX - self as usize
     }
 
-    /// What a placeholder stands for.
+    /// The stamp that a placeholder represents.
     pub(crate) fn of(placeholder: &Placeholder) -> Option<Stamp> {
         Stamp::ALL.into_iter().find(|stamp| *stamp.field().name() == placeholder.id)
     }
 
-    /// What has this index.
+    /// The stamp with this index.
     pub(crate) fn at(index: usize) -> Option<Stamp> {
         Stamp::ALL.into_iter().find(|stamp| stamp.index() == index)
     }
 }
 
-/// Which of them a query reads.
+/// The stamps that a query reads.
 #[derive(Clone, Copy, Default)]
 pub(crate) struct Reads {
     /// `PROCTIME()`.
@@ -67,14 +66,14 @@ impl Reads {
         Reads { clock: processing_time::is_read(plan), watermark: current_watermark::is_read(plan) }
     }
 
-    /// In the order of their columns.
+    /// The stamps, in the order of their columns.
     pub(crate) fn stamps(self) -> impl Iterator<Item = Stamp> {
         let clock = self.clock.then_some(Stamp::ProcessingTime);
         clock.into_iter().chain(self.watermark.then_some(Stamp::Watermark))
     }
 }
 
-/// The expression with a placeholder in place of each call.
+/// Replaces the calls by placeholders.
 pub(crate) fn with_placeholders(expr: &Expr) -> Result<Expr> {
     let replaced = expr.clone().walk_up(&mut |expr| {
         if processing_time::is_stamp(&expr) {

@@ -1,4 +1,4 @@
-//! Parsed statements, before any name is resolved.
+//! Parsed statements. Names are not resolved.
 
 mod alter_table;
 mod create_function;
@@ -44,13 +44,13 @@ pub(crate) enum Statement {
         name: Ident,
         if_exists: bool,
     },
-    /// Several for a statement set.
+    /// A statement set has several.
     Insert(Vec<Insert>),
     Set {
         name: String,
         value: String,
     },
-    /// An option has the value again that it had at first; without a name, all have.
+    /// Restores the initial value of an option. `None`: of all.
     Reset(Option<String>),
     Show(Show),
     Place(PlaceStatement),
@@ -80,17 +80,17 @@ impl Statement {
 #[derive(Debug)]
 pub(crate) struct Insert {
     pub(crate) table: Ident,
-    /// Columns that have one value in all rows, in addition to those of the query.
+    /// Columns with a constant value, in addition to the query's columns.
     pub(crate) partition: Vec<(Ident, Value)>,
     pub(crate) columns: Vec<Ident>,
     pub(crate) query: Box<Query>,
-    /// Of several rows with the table's primary key, it has the latest one.
+    /// The table keeps the latest of several rows with its primary key.
     pub(crate) deduplicates: bool,
     pub(crate) start: Location,
 }
 
-/// Parses one statement; places are those of the file it came from. `declare` is asked for tables with
-/// options of hints.
+/// Parses one statement. Places are those of the file. `declare` declares variants of tables for OPTIONS
+/// hints.
 pub(crate) fn parse(text: &StatementText, declare: &mut DeclareWith<'_>) -> Result<Statement> {
     let mut tokens = tokenize(&text.text, text.line, text.column)?;
     limits::check_tokens(&tokens)?;
@@ -116,7 +116,7 @@ pub(crate) fn parse(text: &StatementText, declare: &mut DeclareWith<'_>) -> Resu
     }
 }
 
-/// Refuses `MATCH_RECOGNIZE (`, wherever a query may have it.
+/// Refuses `MATCH_RECOGNIZE (`, which a query may have in many places.
 fn refuse_match_recognize(tokens: &[TokenWithSpan]) -> Result<()> {
     let is_word = |token: &Token| matches!(token, Token::Word(word) if word.quote_style.is_none() && word.value.eq_ignore_ascii_case("MATCH_RECOGNIZE"));
     let mut said = tokens.iter().filter(|token| !matches!(token.token, Token::Whitespace(_))).peekable();
@@ -129,7 +129,7 @@ fn refuse_match_recognize(tokens: &[TokenWithSpan]) -> Result<()> {
     Ok(())
 }
 
-/// `text` is that of the whole statement.
+/// `text`: the whole statement.
 fn statement(parser: &mut Parser, text: &str) -> Result<Statement> {
     let first = parser.peek_token();
     let keyword = match &first.token {
@@ -172,12 +172,12 @@ fn query(parser: &mut Parser) -> Result<Box<Query>> {
     limits::flatten(parsed(parser.parse_query())?)
 }
 
-/// An expression of a table's declaration.
+/// Parses an expression of a declaration.
 pub(crate) fn expression(parser: &mut Parser) -> Result<Expr> {
     limits::flatten(parsed(parser.parse_expr())?)
 }
 
-/// Maps the parser's errors to ours.
+/// Converts the parser's errors to ours.
 pub(crate) fn parsed<T>(result: std::result::Result<T, ParserError>) -> Result<T> {
     result.map_err(|error| syntax_error(&error))
 }
@@ -216,7 +216,7 @@ fn create(parser: &mut Parser, text: &str) -> Result<Statement> {
     Ok(Statement::CreateView { name, if_not_exists, or_replace, columns, query, text })
 }
 
-/// `SYSTEM` before `FUNCTION`: functions are of no catalog here, as Flink's system functions are.
+/// Skips `SYSTEM` before `FUNCTION`. Like Flink's system functions, our functions belong to no catalog.
 fn skip_system(parser: &mut Parser) {
     let is_system =
         matches!(&parser.peek_token_ref().token, Token::Word(word) if word.value.eq_ignore_ascii_case("SYSTEM"));
@@ -297,8 +297,7 @@ fn static_partition(parser: &mut Parser) -> Result<Vec<(Ident, Value)>> {
     Ok(values)
 }
 
-/// `ON CONFLICT DO ...`: what becomes of several rows of a query with one key of the table. `DEDUPLICATE` is
-/// meant without it.
+/// Parses `ON CONFLICT DO ...`: the treatment of rows with the same key. The default is `DEDUPLICATE`.
 fn deduplicates(parser: &mut Parser) -> Result<bool> {
     if !parser.parse_keywords(&[Keyword::ON, Keyword::CONFLICT, Keyword::DO]) {
         return Ok(true);
@@ -350,7 +349,7 @@ fn set(parser: &mut Parser) -> Result<Statement> {
     Ok(Statement::Set { name, value })
 }
 
-/// The value of an option: in quotes, or all that comes before a blank or a comment, as in Flink.
+/// Parses the value of an option: a quoted text, or all tokens before a blank or a comment, as in Flink.
 fn option_value(parser: &mut Parser) -> Result<String> {
     let is_end = |token: &Token| matches!(token, Token::Whitespace(_) | Token::SemiColon | Token::EOF);
     let first = &parser.peek_token_ref().token;
@@ -422,8 +421,8 @@ fn explain(parser: &mut Parser, text: &str) -> Result<Statement> {
     }
 }
 
-/// What follows `EXPLAIN`: whether it is `VERBOSE`. The plan says the same with Flink's `ESTIMATED_COST,
-/// CHANGELOG_MODE, ...` as without.
+/// Parses the details after `EXPLAIN`. Returns whether it is `VERBOSE`. Flink's `ESTIMATED_COST,
+/// CHANGELOG_MODE, ...` have no effect.
 fn details(parser: &mut Parser) -> Result<bool> {
     if parser.parse_keyword(Keyword::VERBOSE) {
         return Ok(true);

@@ -1,4 +1,4 @@
-//! Files of statements: planned as a whole before anything runs, then carried out step by step.
+//! Scripts: planned as a whole before anything runs, then carried out step by step.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -19,12 +19,12 @@ use crate::statement::{Statement, parse};
 use crate::text::{StatementText, split_statements};
 use crate::{PlanOptions, TableResolver};
 
-/// What a file does, in the order of its statements.
+/// The steps of a script, in the order of its statements.
 #[derive(Debug)]
 pub struct Steps {
-    /// The steps: one begins when the one before has ended.
+    /// The steps. Each begins when the one before has ended.
     pub steps: Vec<Step>,
-    /// What the user should know of statements that have no output, such as options without effect.
+    /// Notes for the user on statements without output, such as options without effect.
     pub notes: Vec<String>,
 }
 
@@ -46,8 +46,8 @@ pub struct JobStep {
     pub plan: Plan,
     /// Its optimized logical plans, for `explain`.
     pub logical: LogicalPlans,
-    /// For each INSERT in order, the declared functions that it calls, also by views, tables and other
-    /// functions.
+    /// For each INSERT in order, the declared functions that it calls, directly or through views, tables and
+    /// other functions.
     pub functions: Vec<BTreeSet<CalledFunction>>,
 }
 
@@ -58,7 +58,7 @@ pub struct QueryStep {
     pub query: QueryPlan,
     /// Its optimized logical plan, for `explain`.
     pub logical: LogicalPlans,
-    /// Its line and its column in the file.
+    /// Its line and column in the file.
     pub place: (u64, u64),
 }
 
@@ -71,14 +71,14 @@ pub struct Planned {
     pub logical: LogicalPlans,
     /// The output of EXPLAIN, DESCRIBE, SHOW TABLES and SET without arguments, in order.
     pub reports: Vec<String>,
-    /// What the user should know of statements that have no output, such as options without effect.
+    /// Notes for the user on statements without output, such as options without effect.
     pub notes: Vec<String>,
-    /// For each INSERT in order, the declared functions that it calls, also by views, tables and other
-    /// functions.
+    /// For each INSERT in order, the declared functions that it calls, directly or through views, tables and
+    /// other functions.
     pub functions: Vec<BTreeSet<CalledFunction>>,
 }
 
-/// Plans all statements of a file, before the first one runs. INSERTs between which there is no SELECT become
+/// Plans all statements of a script, before the first one runs. INSERTs without a SELECT between them become
 /// one job.
 pub fn plan_steps(
     text: &str,
@@ -89,7 +89,7 @@ pub fn plan_steps(
     on_large_stack(|| plan_statements(text, catalog, resolver, options))
 }
 
-/// Plans all statements of a script as one job. A SELECT is refused: nobody reads its rows.
+/// Plans all statements of a script as one job. A SELECT is refused, because nothing reads its rows.
 pub fn plan_script(
     text: &str,
     catalog: &mut Catalog,
@@ -99,7 +99,7 @@ pub fn plan_script(
     plan_steps(text, catalog, resolver, options)?.into_job()
 }
 
-/// [`plan_steps`] on the thread of the caller.
+/// [`plan_steps`] on the caller's thread.
 pub(crate) fn plan_statements(
     text: &str,
     catalog: &mut Catalog,
@@ -133,11 +133,11 @@ pub(crate) fn plan_statements(
     Ok(Steps { steps, notes })
 }
 
-/// A script that is being planned.
+/// A script during planning.
 struct Script<'a> {
     resolver: &'a dyn TableResolver,
     options: &'a PlanOptions,
-    /// The tables that it has declared.
+    /// The tables declared so far.
     declared: BTreeSet<String>,
     /// The INSERTs since the last SELECT.
     inserts: Vec<Inserted>,
@@ -189,7 +189,7 @@ impl Script<'_> {
         Ok(())
     }
 
-    /// The INSERTs so far are a job. What follows runs after it.
+    /// Ends the job of the INSERTs so far. Later statements run after it.
     fn end_job(&mut self, catalog: &Catalog) -> Result<()> {
         let inserts = std::mem::take(&mut self.inserts);
         let Some(first) = inserts.first() else { return Ok(()) };
@@ -200,7 +200,7 @@ impl Script<'_> {
         };
         let outputs: Vec<&Output> = inserts.iter().map(|inserted| &inserted.output).collect();
         let plan = lower_job(&outputs, catalog, self.options);
-        // An error of one of several statements names it.
+        // The error names the statement that causes it.
         let plan = plan.map_err(|error| match inserts.iter().find_map(of_statement) {
             Some(error) => error,
             None => or_at(error, line, column),
@@ -217,12 +217,12 @@ impl Script<'_> {
 struct Inserted {
     output: Output,
     start: Location,
-    /// That it is part of.
+    /// The statement that contains it.
     statement: StatementText,
 }
 
 impl Inserted {
-    /// Its error, with its place.
+    /// Adds its place to an error.
     fn error(&self, error: Error) -> Error {
         let start = (self.start.line, self.start.column);
         in_statement(error, &self.statement, start)
@@ -242,7 +242,7 @@ impl Steps {
         for step in self.steps {
             match step {
                 Step::Report(report) => planned.reports.push(report),
-                // There is no second one: only a SELECT ends a job before the end of the script.
+                // There is no second job: only a SELECT ends a job before the end of the script.
                 Step::Job(job) => {
                     (planned.plan, planned.logical, planned.functions) = (Some(job.plan), job.logical, job.functions);
                 }
@@ -258,9 +258,9 @@ impl Steps {
     }
 }
 
-/// An option for a table that the script does not declare would have no effect.
+/// Refuses an option for a table that the script does not declare.
 fn check_overridden(options: &PlanOptions, declared: &BTreeSet<String>) -> Result<()> {
-    // Of a table in a database, the option's name has that of the table before a point.
+    // The option's name begins with the part of the table's name after the database.
     let is_known = |table: &String, names: &BTreeMap<String, String>| {
         let of_database = |name: &String| {
             let mut others = declared.iter().filter_map(|other| other.strip_prefix(table)?.strip_prefix('.'));

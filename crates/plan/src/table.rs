@@ -28,22 +28,22 @@ use crate::window_table::literal_interval_ms;
 use crate::with_options::{TableOptions, split_options};
 use crate::{PlanOptions, TableResolver};
 
-/// A declared table. It is the leaf of the plans that read it, so a plan keeps its tables even if later
-/// statements redeclare their names.
+/// A declared table. Plans that read it contain it, so that later declarations of its name do not affect
+/// them.
 pub(crate) struct Table {
     pub(crate) name: String,
     pub(crate) spec: ConnectorSpec,
     pub(crate) traits: TableTraits,
     pub(crate) options: TableOptions,
-    /// Columns in the records, and beside them.
+    /// The columns of the content and the metadata of records.
     pub(crate) physical: SchemaRef,
-    /// Which of these are beside the records, and by which keys of the connector.
+    /// The metadata columns among them, with the connector's keys.
     pub(crate) metadata: BTreeMap<usize, String>,
     /// The columns that are written.
     pub(crate) written: SchemaRef,
-    /// Which of these are beside the records.
+    /// The metadata columns among them.
     pub(crate) written_metadata: BTreeMap<usize, String>,
-    /// A column beside the records that is not virtual, but is only read.
+    /// A metadata column that is not virtual but can only be read.
     unwritable: Option<String>,
     pub(crate) watermark: Option<Watermark>,
     pub(crate) primary_key: Vec<String>,
@@ -51,25 +51,25 @@ pub(crate) struct Table {
     pub(crate) statement: CreateTable,
 }
 
-/// A table as FROM names it.
+/// A table with the plan that reads it.
 pub(crate) struct Declared {
     pub(crate) table: Arc<Table>,
-    /// All columns over a scan of the physical ones.
+    /// Computes all columns from a scan of the physical ones.
     pub(crate) plan: Rel,
 }
 
 /// Event time of a table.
 pub(crate) struct Watermark {
     pub(crate) column: String,
-    /// Plan whose one column is the event time.
+    /// A plan with the event time as its only column.
     pub(crate) plan: Rel,
-    /// The same before it was optimized, and the time zone of the session then.
+    /// The plan before optimization, and the time zone of the session at the declaration.
     declared: (Rel, Option<String>),
     pub(crate) delay_ms: i64,
 }
 
 impl Watermark {
-    /// Its plan for a statement of a session with this time zone.
+    /// The plan for a session with this time zone.
     pub(crate) fn in_zone(&self, zone: Option<&str>, catalog: &Catalog) -> Result<Cow<'_, Rel>> {
         let (declared, then) = &self.declared;
         match then.as_deref() == zone {
@@ -86,7 +86,7 @@ impl fmt::Debug for Table {
 }
 
 impl Declared {
-    /// Its plan where a statement names it.
+    /// The plan, with the place where a statement names the table.
     pub(crate) fn named_at(&self, start: Location) -> Result<Rel> {
         let named = self.plan.clone().walk_up(&mut |node| {
             Ok(match node {
@@ -163,13 +163,13 @@ impl Table {
         Ok(Declared { table, plan: projection.of(columns).map_err(planning_error)? })
     }
 
-    /// The table that a plan reads.
+    /// The declared table of a scan.
     pub(crate) fn of_scan(scan: &Get) -> Result<&Table> {
         let none = || Error::internal(format!("the rows of '{}' are not those of a declared table", scan.name));
         scan.table.as_deref().ok_or_else(none)
     }
 
-    /// The table as one that is written.
+    /// The specification for writing the table.
     pub(crate) fn sink(&self) -> SinkSpec {
         let sink = SinkSpec::new(self.name.clone(), self.spec.clone(), self.written.clone());
         let key = self.primary_key.iter().filter_map(|key| self.written.index_of(key).ok()).collect();
@@ -182,7 +182,7 @@ impl Table {
         self.spec.options.get(PARTITION_KEYS).map(|keys| keys.split(',').collect()).unwrap_or_default()
     }
 
-    /// The columns of the primary key, among those of a scan.
+    /// The indexes of the primary key in a scan.
     pub(crate) fn key(&self) -> Vec<usize> {
         self.primary_key.iter().filter_map(|key| self.physical.index_of(key).ok()).collect()
     }
@@ -225,7 +225,7 @@ impl Table {
     }
 }
 
-/// The columns of a scan: behind those that are declared, what records say of versions or changes.
+/// The columns of a scan: the declared columns, followed by those of versions or changes.
 fn scanned(
     physical: SchemaRef,
     traits: &TableTraits,
@@ -239,7 +239,7 @@ fn scanned(
     }
 }
 
-/// Whether every table that a plan reads ends.
+/// Whether all tables of a plan are bounded.
 pub(crate) fn is_bounded(plan: &Rel) -> bool {
     match plan {
         Rel::Get(scan) => Table::of_scan(scan).is_ok_and(|table| table.traits.bounded),
@@ -247,8 +247,8 @@ pub(crate) fn is_bounded(plan: &Rel) -> bool {
     }
 }
 
-/// Which sides of a join can be read before the first row of the other: those that end. A side with windows
-/// only can if both have windows or the other does not end, since it would lose its event time.
+/// The sides of a join that can be read before the first row of the other side: the bounded ones. A side with
+/// windows would lose its event time, so it counts only if the other side has windows too or is unbounded.
 pub(crate) fn static_sides(left: &Rel, right: &Rel) -> (bool, bool) {
     let waits = |plan: &Rel| plan.has(&|node| Ok(is_window(node))).unwrap_or(true);
     let bounded = (is_bounded(left), is_bounded(right));
@@ -260,7 +260,7 @@ fn is_window(node: &Rel) -> bool {
     matches!(node, Rel::Assign(_) | Rel::Temporal(_))
 }
 
-/// The option by which a connector learns which columns divide the table into partitions.
+/// The option that passes the partition columns to a connector.
 const PARTITION_KEYS: &str = "partition-keys";
 
 /// The names of the columns, separated by commas.
@@ -285,7 +285,7 @@ fn partition_keys(keys: &[ast::Ident], declared: &SchemaRef) -> Result<Option<St
     Ok((!names.is_empty()).then(|| names.join(",")))
 }
 
-/// Whether a table whose rows are updated is declared with what it needs, and without what it cannot have.
+/// Checks that an updating table has a primary key if it needs one.
 fn check_updates(traits: &TableTraits, spec: &ConnectorSpec, no_key: bool) -> Result<()> {
     if traits.updates == Updates::Upserted && no_key {
         return Err(Error::user(format!("a table of connector '{spec}' needs a primary key"))
@@ -317,7 +317,7 @@ fn declared_schema(columns: &[ColumnDefinition], primary_key: &[ast::Ident]) -> 
     Ok(Arc::new(Schema::new(fields.collect::<Vec<_>>())))
 }
 
-/// A plan whose columns an expression may use.
+/// A plan that only declares columns for expressions.
 pub(crate) fn row_of(name: &str, columns: &SchemaRef) -> Rel {
     Rel::Get(scan_of(name, columns))
 }
@@ -339,7 +339,7 @@ fn scan_of(name: &str, columns: &SchemaRef) -> Get {
     Get { name: name.to_owned(), table: None, start: None, projection: None, columns }
 }
 
-/// What computes the table's columns from those of a scan, and its event time.
+/// The expressions of the table's columns over a scan, and the event time.
 fn plan_columns(
     scan: &Get,
     columns: &[ColumnDefinition],
@@ -398,7 +398,7 @@ fn plan_columns(
         event_time = Some(Watermark { column: column.clone(), plan, declared, delay_ms });
     }
     let marked = |(name, expr): (String, Expr)| match &event_time {
-        // It is more than the values of the records.
+        // The event-time column gets an identity of its own.
         Some(time) if time.column == name => computed(&name, expr),
         _ => named(&name, expr),
     };
@@ -406,7 +406,7 @@ fn plan_columns(
     Ok((outputs, event_time))
 }
 
-/// Strips `- INTERVAL ..` from `column - INTERVAL ..`.
+/// The interval in `column - INTERVAL ..`.
 fn watermark_delay_ms(watermark: &WatermarkDefinition, planner: &Planner) -> Result<i64> {
     let column = &watermark.column.value;
     let wrong = || {

@@ -1,6 +1,6 @@
-//! `JOIN t FOR SYSTEM_TIME AS OF o.ts`: each row with the version of a row of `t` that is valid at its event
-//! time. A table that ends and has no event time is the same at every time: that join is an ordinary one. `AS
-//! OF` the processing time of a row, a table outside is asked for its rows when that row comes.
+//! `JOIN t FOR SYSTEM_TIME AS OF o.ts` joins each row with the version of a row of `t` that is valid at its
+//! event time. A bounded table without event time does not change, so that join is an ordinary one. `AS OF`
+//! the processing time of a row, an outside table is looked up when the row arrives.
 
 use std::sync::Arc;
 
@@ -21,28 +21,28 @@ use crate::rel::{Col, Columns, Rel, joined_columns};
 use crate::table::{Table, is_bounded};
 use crate::window_assign::EVENT_TIME;
 
-/// The node; see the module.
+/// The operator; see the module.
 #[derive(Clone, Debug)]
 pub(crate) struct TemporalJoin {
     pub(crate) left: Arc<Rel>,
     pub(crate) right: Arc<Rel>,
-    /// Over the columns of both.
+    /// Over the columns of both sides.
     pub(crate) condition: Expr,
-    /// The times that decide. `None`: the table is asked when a row comes.
+    /// `None`: the table is looked up when a row arrives.
     pub(crate) times: Option<VersionTimes>,
-    /// The columns of the right side that identify a row. Empty: not known.
+    /// The columns of the right side that identify a row. Empty: they are unknown.
     pub(crate) key: Vec<Expr>,
     /// Rows without a version have NULL for its columns.
     pub(crate) outer: bool,
     pub(crate) columns: Arc<Columns>,
 }
 
-/// By which times versions are found.
+/// The times that determine the version.
 #[derive(Clone, Debug)]
 pub(crate) struct VersionTimes {
     /// Event time, a column of the left side.
     pub(crate) time: Expr,
-    /// When a version becomes valid, a column of the right side.
+    /// The time from which a version is valid, a column of the right side.
     pub(crate) valid_from: Expr,
 }
 
@@ -56,7 +56,7 @@ impl TemporalJoin {
         TemporalJoin { left, right, condition, times, key, outer, columns: Arc::default() }.with_columns()
     }
 
-    /// Has the columns of both sides.
+    /// Derives the columns: those of both sides.
     pub(crate) fn with_columns(mut self) -> Result<Self> {
         let kind = if self.outer { JoinType::Left } else { JoinType::Inner };
         self.columns = joined_columns(self.left.columns(), self.right.columns(), kind)?;
@@ -69,7 +69,7 @@ fn event_times(plan: &Rel) -> Vec<Expr> {
     plan.columns().iter().filter(|col| col.field.metadata().contains_key(EVENT_TIME)).map(Col::expr).collect()
 }
 
-/// Whether rows without a match stay, and the condition.
+/// Whether it is an outer join, and its condition.
 fn kind_and_condition(operator: &JoinOperator) -> anabranch_model::Result<(bool, &ast::Expr)> {
     use JoinConstraint::On;
     match operator {
@@ -82,14 +82,13 @@ fn kind_and_condition(operator: &JoinOperator) -> anabranch_model::Result<(bool,
     }
 }
 
-/// The table that a plan reads and does nothing with but to filter and to compute, if rows can be asked from
-/// it.
+/// The lookup table of a plan that only filters and computes.
 pub(crate) fn asked_table(plan: &Rel) -> Option<&Table> {
     match plan {
         Rel::Project(projection) => asked_table(&projection.input),
         Rel::Filter(filter) => asked_table(&filter.input),
         Rel::Get(scan) => {
-            // A scan of anything but a declared table asks nobody.
+            // A scan without a declared table is no lookup.
             Table::of_scan(scan).ok().filter(|table| match table.traits.lookups {
                 Lookups::None => false,
                 Lookups::Whole => matches!(table.options.lookup.cache, LookupCache::Full { .. }),
@@ -111,7 +110,7 @@ fn is_processing_time(time: &Expr, plan: &Rel) -> bool {
     }
 }
 
-/// Rows with those of a table `FOR SYSTEM_TIME AS OF` a time.
+/// Joins rows with a table `FOR SYSTEM_TIME AS OF` a time.
 pub(crate) fn plan_temporal_join(rows: Rows, mut join: Join, binder: &Binder<'_>, env: &Env<'_>) -> Result<Rows> {
     let TableFactor::Table { name, version, .. } = &mut join.relation else {
         return Err(through(Error::internal("only tables have versions")));
@@ -155,7 +154,7 @@ pub(crate) fn plan_temporal_join(rows: Rows, mut join: Join, binder: &Binder<'_>
     Ok(rows)
 }
 
-/// The times by which versions of a table are found, and the columns that identify a row of it.
+/// The times that determine the versions of a table, and the columns that identify its rows.
 fn versions(
     name: &str,
     time: Expr,

@@ -16,11 +16,11 @@ pub struct StatementText {
     pub line: u64,
     /// Column, from 1.
     pub column: u64,
-    /// Whether a semicolon ended it: an interactive reader waits for one.
+    /// Whether a semicolon ended it. An interactive reader waits for one.
     pub terminated: bool,
 }
 
-/// Divides a script at the semicolons that end statements. Comments between statements belong to none.
+/// Divides a script at semicolons. Comments between statements belong to none.
 pub fn split_statements(text: &str) -> Result<Vec<StatementText>> {
     let tokens = tokenize(text, 1, 1)?;
     let mut statements = Vec::new();
@@ -28,7 +28,7 @@ pub fn split_statements(text: &str) -> Result<Vec<StatementText>> {
     let is_hint = |of: &Whitespace| matches!(of, Whitespace::MultiLineComment(text) if text.starts_with('+'));
     for token in &tokens {
         match &token.token {
-            // A hint is part of its statement, also at the end.
+            // A hint belongs to its statement, even at the end.
             Token::Whitespace(of) if current.is_empty() || !is_hint(of) => continue,
             _ => {}
         }
@@ -45,24 +45,24 @@ pub fn split_statements(text: &str) -> Result<Vec<StatementText>> {
     Ok(statements)
 }
 
-/// How a text ends that is still being typed.
+/// The state of a text at its end, while it is typed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Ending {
-    /// It has no statement: it is empty, or has only comments.
+    /// It has no statement: it is empty or has only comments.
     Nothing,
-    /// A semicolon ends its last statement, or it has a mistake that further text cannot mend.
+    /// A semicolon ends its last statement, or it has an error that more text cannot correct.
     Statement,
-    /// Its last statement goes on.
+    /// Its last statement is incomplete.
     Open,
     /// It ends within quotes or within a comment.
     Quoted,
 }
 
-/// How the text ends. An interactive reader waits for more until a statement ends.
+/// The state of a text at its end. An interactive reader waits for more text until a statement ends.
 #[must_use]
 pub fn ending(text: &str) -> Ending {
     let tokens = Tokenizer::new(&AnabranchDialect::default(), text).tokenize();
-    // The messages of the library: all that is open at the end is called so.
+    // DataFusion's messages for open quotes and comments.
     if let Err(error) = &tokens {
         let is_open = error.message.starts_with("Unterminated") || error.message.contains("EOF");
         return if is_open { Ending::Quoted } else { Ending::Statement };
@@ -77,7 +77,7 @@ pub fn ending(text: &str) -> Ending {
     }
 }
 
-/// Whether the tokens begin a statement set whose END has not come.
+/// Whether the tokens begin a statement set without its END.
 fn is_open_set(tokens: &[&TokenWithSpan]) -> bool {
     let tokens = &tokens[of_job(tokens)..];
     let keyword = |i: usize| match tokens.get(i).map(|t| &t.token) {
@@ -96,8 +96,8 @@ fn is_open_set(tokens: &[&TokenWithSpan]) -> bool {
     !ended
 }
 
-/// The number of tokens of `[EXPLAIN] ALTER JOB name AS`, which the statements of the job follow, or of what
-/// comes before a statement set that is explained; 0 without them.
+/// The number of tokens of `[EXPLAIN] ALTER JOB name AS` before the job's statements, or of `EXPLAIN ...`
+/// before a statement set. Else 0.
 fn of_job(tokens: &[&TokenWithSpan]) -> usize {
     let is = |at: usize, keyword: &str| match tokens.get(at).map(|token| &token.token) {
         Some(Token::Word(word)) => word.quote_style.is_none() && word.value.eq_ignore_ascii_case(keyword),
@@ -123,12 +123,12 @@ fn cut(text: &str, tokens: &[&TokenWithSpan], terminated: bool) -> Option<Statem
     })
 }
 
-/// Byte offset of a statement of this text.
+/// The byte offset of a statement in a text.
 pub(crate) fn start_in(text: &str, statement: &StatementText) -> usize {
     byte_offset(text, Location { line: statement.line, column: statement.column })
 }
 
-/// Byte offset of a place, which the tokenizer counts in lines and characters.
+/// The byte offset of a location, which the tokenizer counts in lines and characters.
 fn byte_offset(text: &str, location: Location) -> usize {
     let mut line_start = 0;
     for _ in 1..location.line {
@@ -138,7 +138,7 @@ fn byte_offset(text: &str, location: Location) -> usize {
     text[line_start..].char_indices().nth(column).map_or(text.len(), |(i, _)| line_start + i)
 }
 
-/// Tokens with places in the file, for a text that begins at `line` and `column` of it.
+/// The tokens of a text that begins at `line` and `column` of a file, with their places in the file.
 pub(crate) fn tokenize(text: &str, line: u64, column: u64) -> Result<Vec<TokenWithSpan>> {
     let moved = |location: Location| Location {
         line: location.line + line - 1,
@@ -154,13 +154,13 @@ pub(crate) fn tokenize(text: &str, line: u64, column: u64) -> Result<Vec<TokenWi
         token.span.end = moved(token.span.end);
     }
     let mut tokens = split_closing_brackets(tokens);
-    // The end has a place too, for errors of what is missing there.
+    // The end also has a place, for errors of missing tokens.
     let end = tokens.last().map_or(Location { line, column }, |last| last.span.end);
     tokens.push(TokenWithSpan { token: Token::EOF, span: Span::new(end, end) });
     Ok(tokens)
 }
 
-/// Splits the end of `ARRAY<ROW<a INT>>`, which is two brackets and not a shift.
+/// Splits `>>` at the end of `ARRAY<ROW<a INT>>`: it is two brackets and not a shift.
 fn split_closing_brackets(tokens: Vec<TokenWithSpan>) -> Vec<TokenWithSpan> {
     let mut depth = 0_u32;
     let mut type_word = false;

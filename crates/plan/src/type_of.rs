@@ -1,4 +1,4 @@
-//! `TYPEOF(value)`: the type of a value as a text, known when the query is planned.
+//! `TYPEOF(value)`: the type of a value as a text, which the planner determines.
 
 use std::sync::{Arc, LazyLock};
 
@@ -11,9 +11,8 @@ use datafusion_expr::{
     Volatility, lit,
 };
 
-/// Name of the function.
 pub(crate) const TYPEOF: &str = "typeof";
-/// The most characters that a text, or bytes, have in Flink.
+/// The maximum length of texts and bytes in Flink.
 const LENGTH_MAX: &str = "2147483647";
 
 #[derive(Debug, PartialEq, Eq, Hash)]
@@ -63,7 +62,6 @@ fn name_of(data_type: &DataType, nullable: bool, long: bool) -> String {
     if nullable { name } else { format!("{name} NOT NULL") }
 }
 
-/// The function.
 pub(crate) fn function() -> Arc<ScalarUDF> {
     static FUNCTION: LazyLock<Arc<ScalarUDF>> = LazyLock::new(|| {
         let takes = vec![TypeSignature::Any(1), TypeSignature::Any(2)];

@@ -44,7 +44,7 @@ const TYPES: [&str; 24] = [
     "MAP",
 ];
 
-/// Reads a type of a column's declaration. `INT ARRAY` is `ARRAY<INT>`.
+/// Parses a type of a declaration. `INT ARRAY` is `ARRAY<INT>`.
 pub(crate) fn parse_type(parser: &mut Parser) -> Result<DataType> {
     let mut data_type = element_type(parser)?;
     while follows_array(parser, 0) {
@@ -54,7 +54,7 @@ pub(crate) fn parse_type(parser: &mut Parser) -> Result<DataType> {
     Ok(data_type)
 }
 
-/// Whether the word `ARRAY` comes after so many tokens, as what makes an array of the type before it.
+/// Whether the token at this distance is the word `ARRAY` after an element's type.
 pub(crate) fn follows_array(parser: &Parser, place: usize) -> bool {
     let is_array = |token: &Token| matches!(token, Token::Word(word) if word.keyword == Keyword::ARRAY);
     is_array(&parser.peek_nth_token_ref(place).token) && parser.peek_nth_token_ref(place + 1).token != Token::Lt
@@ -129,7 +129,7 @@ fn element_type(parser: &mut Parser) -> Result<DataType> {
     })
 }
 
-/// A type with its `[NOT] NULL`.
+/// Parses a type with `[NOT] NULL`.
 pub(crate) fn nullable_type(parser: &mut Parser) -> Result<(DataType, bool)> {
     let data_type = parse_type(parser)?;
     if parser.parse_keywords(&[Keyword::NOT, Keyword::NULL]) {
@@ -261,7 +261,7 @@ impl TypePlanner for FlinkTypes {
             ast::DataType::Custom(name, modifiers) if name.to_string().eq_ignore_ascii_case("TIMESTAMP_LTZ") => {
                 timestamp(modifiers.first().and_then(|p| p.parse().ok()).unwrap_or(6), true).map_err(through)?
             }
-            // The dialect gives the names of types with maps as they were written.
+            // The dialect passes types with maps by name.
             ast::DataType::Custom(name, _)
                 if ["MAP<", "ROW<", "ARRAY<"].iter().any(|of| name.to_string().contains(of)) =>
             {

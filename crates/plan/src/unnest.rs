@@ -1,5 +1,5 @@
-//! `UNNEST(array)` in FROM: after other tables, over their columns. The logical node has the columns of its
-//! input and those of an element.
+//! `UNNEST(array)` in FROM, over the columns of the tables before it. The operator adds the columns of an
+//! element to its input.
 
 use std::sync::Arc;
 
@@ -15,13 +15,13 @@ use crate::bind::{Binder, Env, Names, Rows, Scope, TableName, is_true};
 use crate::place::{at, through};
 use crate::rel::{Col, Columns, Rel, fresh};
 
-/// Name of the column of elements that have no names.
+/// The column's name for elements without names.
 const ELEMENT: &str = "f0";
 
-/// The node; see the module.
+/// The operator; see the module.
 #[derive(Clone, Debug)]
 pub(crate) struct Unnest {
-    /// An array or a map, over the input.
+    /// An array or a map.
     pub(crate) value: Expr,
     pub(crate) ordinality: bool,
     /// A row without elements appears once, with NULL for them.
@@ -56,7 +56,7 @@ impl Unnest {
         Ok(Unnest { value, ordinality, outer, input, added: count, columns })
     }
 
-    /// Adds the columns of an element to those of the input.
+    /// Derives the columns: those of the input and of an element.
     pub(crate) fn with_columns(mut self) -> Result<Self> {
         let added = self.columns.iter().skip(self.columns.len() - self.added).cloned();
         self.columns = self.input.columns().with(added)?;
@@ -72,7 +72,7 @@ fn refused(what: impl Into<String>, place: Location, remedy: &str) -> DataFusion
     through(Error::user(what.into()).at(at(place)).remedy(remedy))
 }
 
-/// Each row with the elements of its value.
+/// Joins each row with the elements of its value.
 pub(crate) fn plan_unnest(rows: Rows, join: &Join, binder: &Binder<'_>, env: &Env<'_>) -> Result<Rows> {
     use JoinConstraint::{None as Always, On};
     let place = join.relation.span().start;
@@ -101,7 +101,7 @@ pub(crate) fn plan_unnest(rows: Rows, join: &Join, binder: &Binder<'_>, env: &En
     Ok(Rows { plan, items: scope.items })
 }
 
-/// The node over these rows.
+/// The operator over these rows.
 fn over(rows: Rows, unnest: &TableFactor, outer: bool, binder: &Binder<'_>, env: &Env<'_>) -> Result<Rows> {
     let place = unnest.span().start;
     let TableFactor::UNNEST { alias, array_exprs, with_ordinality: ordinality, .. } = unnest else {
@@ -126,7 +126,7 @@ fn over(rows: Rows, unnest: &TableFactor, outer: bool, binder: &Binder<'_>, env:
         let what = format!("columns of an element: {}; names: {}", fields.len(), names.len());
         return Err(refused(what, place, "name each of them"));
     }
-    // Elements without names of their own have that of the table.
+    // Elements without names of their own get the table's alias.
     if let (Some(alias), [], Some(field)) = (alias, names, fields.first_mut().filter(|field| field.name() == ELEMENT)) {
         *field = Arc::new(field.as_ref().clone().with_name(&alias.name.value));
     }

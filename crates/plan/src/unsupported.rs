@@ -1,4 +1,4 @@
-//! Words of other databases that the library's grammar takes and its planner forgets.
+//! Refuses clauses of other databases that DataFusion's grammar accepts.
 
 use std::fmt::Display;
 use std::ops::ControlFlow;
@@ -11,7 +11,6 @@ use crate::dialect::PARTITIONED;
 use crate::place::at;
 use crate::walk::see_syntax;
 
-/// Refuses them.
 pub(crate) fn check(query: &Query) -> Result<()> {
     match see_syntax(query, &mut Checking) {
         ControlFlow::Continue(()) => Ok(()),
@@ -66,7 +65,7 @@ impl Visitor for Checking {
         }
     }
 
-    /// The planner's own functions are called without quotes, which no query can do.
+    /// Refuses quoted names of the planner's own functions, which the planner calls without quotes.
     fn pre_visit_expr(&mut self, expr: &Expr) -> ControlFlow<Error> {
         let Expr::Function(function) = expr else { return ControlFlow::Continue(()) };
         let own = |part: &Ident| part.quote_style.is_some() && part.value.starts_with('$') && part.value != PARTITIONED;

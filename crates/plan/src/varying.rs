@@ -1,10 +1,10 @@
-//! Expressions that have another value each time, such as `RAND()` and `NOW()`: each is evaluated where it is
-//! written, and once for a row.
+//! Volatile expressions, such as `RAND()` and `NOW()`: each is evaluated where it is written, and once per
+//! row.
 //!
-//! The optimizer does not know that of all expressions. It asks a condition that reads only keys of an
-//! aggregate, or no column, of the rows before the aggregate, and so with joins: `WHERE RAND() < 0.5` over
-//! counts would count half of the rows. Such a condition becomes a column, which the filter reads. Where an
-//! expression would be copied, it is refused: a column of a query is computed once.
+//! The optimizer moves a condition that reads only an aggregate's keys, or no column, below the aggregate,
+//! and similarly below joins: `WHERE RAND() < 0.5` over counts would count half of the rows. So a volatile
+//! condition becomes a column, which the filter reads. A volatile expression that would be copied is refused,
+//! because a column of a query is computed once.
 
 use std::sync::Arc;
 
@@ -21,10 +21,10 @@ use crate::rewrite::{change_expressions, is_key};
 use crate::walk::Walk;
 use crate::{current_watermark, processing_time};
 
-/// The column with the value of such conditions. The name of a column of a query does not begin like this.
+/// The column with the value of volatile conditions. No query can write this name.
 const PASSES: &str = "$passes";
 
-/// Whether an expression may have another value each time. What a source gives its rows stays the same.
+/// Whether an expression may have another value at each evaluation. Stamps of a source do not change.
 pub(crate) fn varies(expr: &Expr) -> bool {
     let found = expr.has(&|expr| {
         let of_source = processing_time::is_stamp(expr) || current_watermark::is_call(expr);
@@ -33,13 +33,12 @@ pub(crate) fn varies(expr: &Expr) -> bool {
     found.unwrap_or(true)
 }
 
-/// Whether some expression of a plan may have another value each time, or is one that a source gives its
-/// rows.
+/// Whether an expression of a plan is volatile, including stamps.
 pub(crate) fn is_volatile(plan: &Rel) -> bool {
     plan.has(&|node| Ok(node.expressions().into_iter().any(Expr::is_volatile))).unwrap_or(true)
 }
 
-/// Refuses expressions that would be evaluated more than once for a row, or for a row and its group.
+/// Refuses volatile expressions that would be evaluated more than once for a row, or for a row and its group.
 pub(crate) fn check(plan: Rel) -> Result<Rel> {
     plan.see(&mut |node| {
         if let Rel::Aggregate(aggregate) = node
@@ -64,7 +63,7 @@ pub(crate) fn check(plan: Rel) -> Result<Rel> {
     Ok(plan)
 }
 
-/// What has another value at each evaluation in an expression.
+/// The name of a volatile part of an expression.
 pub(crate) fn what_varies(expr: &Expr) -> anabranch_model::Result<Option<String>> {
     let mut varying = None;
     let found = expr.see(&mut |expr| {
@@ -82,8 +81,7 @@ pub(crate) fn what_varies(expr: &Expr) -> anabranch_model::Result<Option<String>
     Ok(varying)
 }
 
-/// A row that is taken back must be the row that came: an expression over updating rows gives the same value
-/// each time.
+/// Refuses a volatile expression over an updating stream: a retraction must equal the row that it retracts.
 pub(crate) fn check_repeatable(expr: &Expr) -> anabranch_model::Result<()> {
     let Some(varying) = what_varies(expr)? else { return Ok(()) };
     Err(Error::user(format!("{varying} would have another value when a row is taken back")).remedy(
@@ -97,7 +95,7 @@ fn refused(what: &str) -> DataFusionError {
     through(error.remedy("give the rows the value first: SELECT *, RAND() AS r FROM t"))
 }
 
-/// The operand of an expression that is evaluated more than once, and what it is.
+/// The operand of an expression that is evaluated more than once, and its description.
 fn copied<'e>(expr: &'e Expr, schema: &Columns) -> Option<(&'e Expr, String)> {
     match expr {
         Expr::Case(case) => Some((copied_of_case(case, schema)?, "the operand of CASE".into())),
@@ -121,7 +119,7 @@ fn copied<'e>(expr: &'e Expr, schema: &Columns) -> Option<(&'e Expr, String)> {
     }
 }
 
-/// Of floating-point numbers, each branch compares the operand anew.
+/// For floating-point numbers, each branch compares the operand again.
 fn copied_of_case<'e>(case: &'e Case, schema: &Columns) -> Option<&'e Expr> {
     case.expr.as_deref().filter(|operand| case.when_then_expr.len() > 1 && is_floating(operand, schema))
 }
@@ -130,7 +128,7 @@ fn is_floating(expr: &Expr, schema: &Columns) -> bool {
     expr.get_type(schema).as_ref().is_ok_and(DataType::is_floating)
 }
 
-/// Lets such expressions keep their place. What is copied was [checked](check).
+/// Keeps volatile expressions in their place. [`check`] has refused copies.
 pub(crate) fn settle(plan: Rel) -> Result<Rel> {
     if !is_volatile(&plan) {
         return Ok(plan);
@@ -154,7 +152,7 @@ pub(crate) fn settle(plan: Rel) -> Result<Rel> {
     settled.map(|settled| settled.data)
 }
 
-/// The rows that pass conditions, of which those that vary are a column.
+/// Filters by a column that holds the volatile conditions.
 fn filtered(input: Rel, varying: Vec<Expr>, others: Vec<Expr>) -> Result<Rel> {
     let columns = input.ids();
     let (passes, value) = computed(PASSES, conjunction(varying).unwrap_or_else(|| lit(true)));
@@ -163,8 +161,8 @@ fn filtered(input: Rel, varying: Vec<Expr>, others: Vec<Expr>) -> Result<Rel> {
     input.project(with_value)?.filter(conditions)?.project(columns.into_iter().map(kept))
 }
 
-/// A join whose condition varies. What is equal on both sides is computed on each side; the rest is asked of
-/// the pairs.
+/// A join with a volatile condition. Comparisons of the two sides are computed on each side, other volatile
+/// conditions on the pairs.
 fn joined(mut join: Join) -> Result<Rel> {
     let parts = join.filter.take().map(split_conjunction_owned).unwrap_or_default();
     let [of_left, of_right] = [&join.left, &join.right].map(|side| |column: &Column| side.columns().has(column));
@@ -181,18 +179,18 @@ fn joined(mut join: Join) -> Result<Rel> {
     }
 }
 
-/// Whether rows are those of one table, each on its own: then it makes no difference where a filter is.
+/// Whether rows come from one table, independently of each other. Then the place of a filter does not matter.
 fn is_of_one_table(plan: &Rel) -> bool {
     match plan {
         Rel::Get(_) => true,
-        // Equal conditions over each other would become one.
+        // Equal volatile conditions must not be merged.
         Rel::Filter(filter) if varies(&filter.predicate) => false,
         Rel::Project(_) | Rel::Filter(_) => plan.inputs().into_iter().all(is_of_one_table),
         _ => false,
     }
 }
 
-/// Whether rows are results of others: what a source gives its rows is not known of them.
+/// Whether rows are results of an operator over several rows, which have no stamps.
 fn is_of_groups(plan: &Rel) -> bool {
     match plan {
         Rel::Aggregate(_) | Rel::Distinct(_) | Rel::Over(_) | Rel::Limit(_) => true,
@@ -201,7 +199,7 @@ fn is_of_groups(plan: &Rel) -> bool {
     }
 }
 
-/// Writes copies out: the optimizer computes a column apart from what reads it more than once.
+/// Writes out copies, because the optimizer computes a repeated operand once.
 fn apart(node: Rel) -> Result<Transformed<Rel>> {
     let Rel::Project(projection) = &node else { return Ok(Transformed::no(node)) };
     let schema = Arc::clone(projection.input.shared_columns());

@@ -1,5 +1,5 @@
-//! Tables whose records are versions of rows. They are read as rows that are updated: of all records, the
-//! latest of each key, unless it says that there is no row any more.
+//! Tables whose records are versions of rows. They are read as updating rows: the latest record of each key,
+//! unless it is a deletion.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -14,14 +14,14 @@ use crate::functions::{Functions, ROW_NUMBER};
 use crate::place::planning_error;
 use crate::rel::{self, Rel};
 
-/// Columns of the scan after those that are declared.
+/// The additional columns of a scan.
 const HIDDEN: [&str; 2] = [ORDER, "$deleted"];
 
-/// Column of a scan of versions: the latest has the greatest value.
+/// The column that orders versions: the latest one has the greatest value.
 pub(crate) const ORDER: &str = "$order";
 
-/// The columns of a scan of all versions. A version that deletes has no value but the key's, so other columns
-/// can be NULL.
+/// The columns of a scan of all versions. A deletion has values only for the key and the metadata, so the
+/// other columns are nullable.
 pub(crate) fn all_versions(
     declared: &SchemaRef,
     key: &[String],
@@ -41,7 +41,7 @@ pub(crate) fn all_versions(
     Arc::new(Schema::new(fields))
 }
 
-/// Of a scan of all versions, the rows that there are.
+/// The present rows: the latest version of each key that is no deletion.
 pub(crate) fn latest(scan: Rel, key: &[String], functions: &Functions) -> Result<Rel> {
     let Some(row_number) = functions.window(ROW_NUMBER) else {
         return Err(Error::internal("no function numbers rows"));

@@ -1,8 +1,8 @@
-//! Walks expressions and syntax trees of other crates. The function that is applied to each node is passed
-//! as `dyn`, so each walk is compiled once.
+//! Walks over expressions and syntax trees of other crates. The visiting function is passed as `dyn`, so that
+//! each walk is compiled once.
 //!
-//! The crates' own functions are generic: the compiler copies the whole walk for each closure and each
-//! visitor. The copies were a third of the machine code of this crate.
+//! The crates' own walks are generic, so the compiler copies them for each closure and visitor. The copies
+//! were a third of this crate's machine code.
 
 use std::ops::ControlFlow;
 
@@ -14,39 +14,39 @@ use datafusion_sql::sqlparser::ast::{
     VisitorMut,
 };
 
-/// Changes a node that is moved in.
+/// Changes an owned node.
 pub(crate) type Change<'a, T> = &'a mut dyn FnMut(T) -> Result<Transformed<T>>;
-/// Sees a node, and says how to go on.
+/// Visits a node, and decides how the walk continues.
 pub(crate) type See<'a, T> = &'a mut dyn FnMut(&T) -> Result<TreeNodeRecursion>;
 
-/// Plans and expressions.
+/// Walks over expressions.
 pub(crate) trait Walk: TreeNode {
-    /// Changes every node, those below first.
+    /// Changes every node, children first.
     fn walk_up(self, change: Change<'_, Self>) -> Result<Transformed<Self>> {
         self.transform_up(change)
     }
 
-    /// Changes every node, those above first.
+    /// Changes every node, parents first.
     fn walk_down(self, change: Change<'_, Self>) -> Result<Transformed<Self>> {
         self.transform_down(change)
     }
 
-    /// Changes the nodes directly below.
+    /// Changes the children.
     fn walk_children(self, change: Change<'_, Self>) -> Result<Transformed<Self>> {
         self.map_children(change)
     }
 
-    /// Sees every node, this one first.
+    /// Visits every node, parents first.
     fn see(&self, see: See<'_, Self>) -> Result<TreeNodeRecursion> {
         self.apply(see)
     }
 
-    /// Sees the nodes directly below.
+    /// Visits the children.
     fn see_children(&self, see: See<'_, Self>) -> Result<TreeNodeRecursion> {
         self.apply_children(see)
     }
 
-    /// Whether this is true of some node.
+    /// Whether `is` is true of a node.
     fn has(&self, is: &dyn Fn(&Self) -> Result<bool>) -> Result<bool> {
         self.exists(is)
     }
@@ -54,7 +54,7 @@ pub(crate) trait Walk: TreeNode {
 
 impl Walk for Expr {}
 
-/// Lets a visitor change a syntax tree.
+/// Changes a syntax tree by a visitor.
 pub(crate) fn change_syntax<B>(tree: &mut impl VisitMut, visitor: &mut dyn VisitorMut<Break = B>) -> ControlFlow<B> {
     tree.visit(&mut Changing(visitor))
 }
@@ -67,7 +67,7 @@ pub(crate) fn change_expressions<B>(
     change_syntax(tree, &mut Expressions(change))
 }
 
-/// Lets a visitor see a syntax tree.
+/// Visits a syntax tree.
 pub(crate) fn see_syntax<B>(tree: &impl Visit, visitor: &mut dyn Visitor<Break = B>) -> ControlFlow<B> {
     tree.visit(&mut Seeing(visitor))
 }
@@ -82,7 +82,7 @@ impl<B> VisitorMut for Expressions<'_, B> {
     }
 }
 
-/// The only two visitors for which the walks of syntax trees are compiled: one for changes, one for reading.
+/// The only two visitors for which the walks over syntax trees are compiled.
 struct Changing<'a, B>(&'a mut dyn VisitorMut<Break = B>);
 struct Seeing<'a, B>(&'a mut dyn Visitor<Break = B>);
 

@@ -1,5 +1,4 @@
-//! The logical node of a window table function: its input with `window_start`, `window_end` and
-//! `window_time`.
+//! The operator of a window table function: adds `window_start`, `window_end` and `window_time` to its input.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -12,30 +11,29 @@ use datafusion_expr::{Expr, ExprSchemable};
 use crate::rel::{Col, Columns, Rel, fresh, name_of};
 use crate::zones::without_zone;
 
-/// Key of the field metadata that marks an event-time attribute: a column whose values a watermark
-/// accompanies.
+/// The key of the field metadata that marks an event-time column, which a watermark accompanies.
 pub(crate) const EVENT_TIME: &str = "anabranch.event_time";
 
 /// The columns that a window table function adds, in order.
 pub(crate) const WINDOW_COLUMNS: [&str; 3] = ["window_start", "window_end", "window_time"];
-/// Their names below a window of GROUP BY, whose query cannot name them: its input may have columns called as
-/// those of a table function.
+/// Their names for a window of GROUP BY. No query can write them, so they never collide with columns of a
+/// window table function below.
 pub(crate) const GROUP_WINDOW_COLUMNS: [&str; 3] = ["$window_start", "$window_end", "$window_time"];
 
-/// The node; see the module.
+/// The operator; see the module.
 #[derive(Clone, Debug)]
 pub(crate) struct WindowAssign {
     pub(crate) window: Window,
     /// The event-time column, over the input.
     pub(crate) time: Expr,
-    /// What divides the rows, over the input: each value has sessions of its own.
+    /// The keys of sessions, over the input.
     pub(crate) partition: Vec<Expr>,
-    /// The time is processing time.
+    /// Whether the time is processing time.
     pub(crate) by_clock: bool,
     /// The time zone in which windows of instants are aligned. `None`: UTC.
     pub(crate) zone: Option<String>,
     pub(crate) input: Arc<Rel>,
-    /// Those of the input, and those of windows: called as [`WINDOW_COLUMNS`] or [`GROUP_WINDOW_COLUMNS`].
+    /// The columns of the input and of the windows, named [`WINDOW_COLUMNS`] or [`GROUP_WINDOW_COLUMNS`].
     pub(crate) columns: Arc<Columns>,
 }
 
@@ -51,13 +49,13 @@ impl WindowAssign {
             .with_added(names.map(fresh))
     }
 
-    /// The same in the time zone of a session. The bounds of windows of instants are local times there.
+    /// The operator in the time zone of a session, where the bounds of windows of instants are local times.
     pub(crate) fn in_zone(&self, zone: &str) -> Result<Self> {
         let is_instant = matches!(self.time.get_type(self.input.columns())?, DataType::Timestamp(_, Some(_)));
         WindowAssign { zone: is_instant.then(|| zone.to_owned()), ..self.clone() }.with_columns()
     }
 
-    /// Adds the columns of windows to those of the input.
+    /// Derives the columns: those of the input and of the windows.
     pub(crate) fn with_columns(self) -> Result<Self> {
         let inputs = self.columns.len() - WINDOW_COLUMNS.len();
         let added = std::array::from_fn(|place| self.columns.id(inputs + place));
@@ -78,14 +76,14 @@ impl WindowAssign {
         Ok(self)
     }
 
-    /// Whether a condition on a column of the input can be asked before windows are assigned.
+    /// Whether a condition on a column of the input can move below the assignment of windows.
     pub(crate) fn lets_pass(&self, column: &Column) -> bool {
         let Some(place) = self.input.columns().find(column) else { return false };
         if !matches!(self.window, Window::Session { .. }) {
             return true;
         }
-        // Fewer rows make other sessions, unless all rows of a key are dropped. 0.0 and -0.0 are one key, but
-        // a condition may tell them apart.
+        // Dropping rows changes sessions, unless all rows of a key are dropped. 0.0 and -0.0 are one key, but
+        // a condition may distinguish them.
         let is_key = self.partition.iter().any(|key| matches!(key, Expr::Column(key) if key == column));
         is_key && !self.input.columns().field(place).data_type().is_floating()
     }

@@ -1,6 +1,5 @@
 //! Window table functions in FROM: `TABLE(TUMBLE(TABLE t, DESCRIPTOR(ts), INTERVAL '10' SECOND))`, also with
-//! named arguments and without the outer `TABLE( )`. Also refuses what may follow a table's name without
-//! effect.
+//! named arguments and without `TABLE( )`. Also refuses unsupported qualifiers of tables.
 
 use anabranch_dataflow::{Window, sql_name};
 use anabranch_model::Error;
@@ -19,24 +18,24 @@ use crate::place::{at, through};
 use crate::rel::Rel;
 use crate::window_assign::{EVENT_TIME, WINDOW_COLUMNS, WindowAssign};
 
-/// Writing more windows than this for one row would take too long.
+/// The largest number of windows per row. More would take too long.
 const WINDOWS_PER_ROW_MAX: i64 = 100_000;
 
-/// A window that rows are assigned to.
+/// A call that assigns rows to windows.
 pub(crate) struct Call {
     /// The function's name in capitals.
     pub(crate) function: String,
-    /// What the columns of the window are called.
+    /// The names of the window columns.
     pub(crate) names: [&'static str; 3],
-    /// The column with the time.
+    /// The time column.
     pub(crate) time: ast::Expr,
-    /// Lengths, by the parameters' names.
+    /// The lengths, by parameter.
     pub(crate) lengths: Vec<(&'static str, ast::Expr)>,
-    /// What divides the rows: each value has sessions of its own.
+    /// The keys of sessions.
     pub(crate) partition: Vec<Expr>,
 }
 
-/// Refuses what the planner would silently ignore: samples, and versions of tables at no row's time.
+/// Refuses qualifiers without support: samples, and versions at a time that no earlier table provides.
 pub(crate) fn check_qualifiers(relation: &TableFactor) -> anabranch_model::Result<()> {
     let (TableFactor::Table { sample, .. } | TableFactor::Derived { sample, .. }) = relation else { return Ok(()) };
     if sample.is_some() {
@@ -61,7 +60,7 @@ pub(crate) fn parameters_of(function: &str) -> Option<&'static [&'static str]> {
     })
 }
 
-/// The rows of a table function.
+/// Binds a table function.
 pub(crate) fn plan_table_function(
     name: &ObjectName,
     args: &[FunctionArg],
@@ -98,7 +97,7 @@ fn missing(function: &str, parameter: &str) -> Error {
     Error::user(format!("{function} needs the argument {parameter}")).remedy(usage(function))
 }
 
-/// Rows with the columns of their windows.
+/// Adds the columns of windows to rows.
 pub(crate) fn plan_window(call: Call, rows: Rows, binder: &Binder<'_>, env: &Env<'_>) -> Result<Rows> {
     let Call { function, names, time, mut lengths, partition } = call;
     let mut take = |parameter: &str| {
@@ -237,8 +236,8 @@ fn no_column(function: &str, what: &ast::Expr) -> Error {
     Error::user(format!("{function} needs DESCRIPTOR(column), not {what}")).remedy(usage(function))
 }
 
-/// The column of the time, which must be an event time or a processing time. Returns whether it is the
-/// latter.
+/// The time column, which must be an event time or a processing time. Returns whether it is a processing
+/// time.
 fn event_time(
     column: &ast::Expr,
     function: &str,

@@ -1,4 +1,4 @@
-//! Options of `WITH` that the engine reads itself, for tables of every connector.
+//! Options of `WITH` that apply to tables of every connector.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -10,7 +10,7 @@ use crate::databases::Databases;
 use crate::lookup_options::LookupOptions;
 use crate::settings::{parse_duration, parse_parallelism};
 
-/// Options of WITH for the engine, not the connector.
+/// The options for the engine.
 #[derive(Debug, Default)]
 pub(crate) struct TableOptions {
     pub(crate) idle_timeout_ms: Option<u64>,
@@ -34,7 +34,7 @@ pub(crate) enum Malformed {
 }
 
 impl TableOptions {
-    /// The tables that it names are those of the database that is in use now.
+    /// Resolves the names of tables in the present database.
     pub(crate) fn settle(&mut self, databases: &Databases) -> Result<()> {
         let label = |name: &mut String, option: &str| -> Result<()> {
             *name = databases.path(name).map_err(|error| error.at(format!("option '{option}'")))?.label();
@@ -46,7 +46,7 @@ impl TableOptions {
         self.late_table.iter_mut().try_for_each(|name| label(name, LATE_TABLE))
     }
 
-    /// Whether the connector and the table have what the options need.
+    /// Checks that the connector and the table support the options.
     pub(crate) fn check(&self, traits: &TableTraits, spec: &ConnectorSpec, has_event_time: bool) -> Result<()> {
         self.lookup.check(traits.lookups, spec)?;
         let needs = [(LATE_TABLE, self.late_table.is_some()), (ALIGNMENT_GROUP, self.alignment.is_some())];
@@ -71,9 +71,9 @@ impl TableOptions {
     }
 }
 
-/// The option that names the table for late rows.
+/// The option with the table for late rows.
 pub(crate) const LATE_TABLE: &str = "scan.watermark.late-table";
-/// The option that names the tables that are aligned with each other.
+/// The option with the group of tables that are aligned with each other.
 const ALIGNMENT_GROUP: &str = "scan.watermark.alignment.group";
 /// Flink's default.
 const UPDATE_INTERVAL: Duration = Duration::from_secs(1);
@@ -108,14 +108,14 @@ pub(crate) fn split_options(
     Ok((ConnectorSpec { connector, options: all }, options))
 }
 
-/// Options of the form before Flink 1.11 in that of today. Values of secrets are not repeated.
+/// Converts options of the form before Flink 1.11 to the present form. Secrets are hidden.
 fn present_form(old: &BTreeMap<String, String>) -> String {
     let format = old.get("format.type").map_or("json", String::as_str);
     let name = |name: &str| {
         Some(match name {
             "connector.type" => "connector".to_owned(),
             "format.type" => "format".to_owned(),
-            // The columns and the kind of the query say the same.
+            // The columns and the query imply these.
             "connector.version"
             | "connector.property-version"
             | "format.property-version"
@@ -144,7 +144,7 @@ fn present_form(old: &BTreeMap<String, String>) -> String {
     options.collect::<Vec<_>>().join(", ")
 }
 
-/// After how long a partition without rows is idle, by either name.
+/// The idle timeout of a partition, by either name.
 fn idle_timeout_ms(all: &mut BTreeMap<String, String>) -> Result<Option<u64>> {
     const NAMES: [&str; 2] = ["scan.idle-timeout", "scan.watermark.idle-timeout"];
     let given = NAMES.map(|name| all.remove(name).map(|text| (name, text)));
@@ -160,7 +160,7 @@ fn idle_timeout_ms(all: &mut BTreeMap<String, String>) -> Result<Option<u64>> {
     Ok(Some(u64::try_from(timeout.as_millis()).unwrap_or(u64::MAX)).filter(|ms| *ms > 0))
 }
 
-/// What decides whether a row is late, and the table for rows that are.
+/// The kind of lateness, and the table for late rows.
 fn lateness(all: &mut BTreeMap<String, String>) -> Result<(Lateness, Option<String>)> {
     let lateness = match all.remove("scan.watermark.lateness").as_deref() {
         None | Some("job") => Lateness::Job,
@@ -178,7 +178,7 @@ fn lateness(all: &mut BTreeMap<String, String>) -> Result<(Lateness, Option<Stri
     Ok((lateness, table))
 }
 
-/// How far partitions may be ahead of others. Like Flink's, the group and the drift are given together.
+/// How far partitions may be ahead of others. As in Flink, the group and the drift must be given together.
 fn alignment(all: &mut BTreeMap<String, String>) -> Result<Option<AlignmentSpec>> {
     const DRIFT: &str = "scan.watermark.alignment.max-drift";
     const INTERVAL: &str = "scan.watermark.alignment.update-interval";
@@ -214,10 +214,10 @@ fn alignment(all: &mut BTreeMap<String, String>) -> Result<Option<AlignmentSpec>
     }))
 }
 
-/// What happens to records that cannot be decoded.
+/// The treatment of records that cannot be decoded.
 fn malformed(all: &mut BTreeMap<String, String>) -> Result<Malformed> {
     let dead_letter = all.remove("dead-letter.table");
-    // The formats of Flink leave out what they cannot read, too; the connector reads the option.
+    // Flink's formats skip unreadable records too. The connector reads the option.
     let ignored = |(name, value): (&String, &String)| {
         name.ends_with("ignore-parse-errors") && !name.starts_with("key.") && value.trim().eq_ignore_ascii_case("true")
     };

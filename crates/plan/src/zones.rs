@@ -1,6 +1,6 @@
-//! The time zone of a session. In another zone than UTC, expressions whose values depend on it become calls
-//! that name the zone: the local time of an instant, and the instant of a local time. So the plan says all,
-//! and tasks know no session. The zone is that of the statement that runs a query, also for its views and
+//! The time zone of a session. In another zone than UTC, expressions that depend on the zone become calls
+//! that name it: the local time of an instant, and the instant of a local time. So the plan is complete, and
+//! tasks need no session. The zone is that of the statement that runs the query, also for its views and
 //! computed columns.
 
 use std::sync::Arc;
@@ -18,7 +18,7 @@ use crate::rel::{Columns, Rel};
 use crate::rewrite::Scope;
 use crate::walk::Walk;
 
-/// The zone that a text names. `None`: UTC.
+/// Parses a time zone. `None`: UTC.
 pub(crate) fn parse_zone(text: &str) -> Result<Option<String>> {
     let name = text.trim();
     let is_utc = matches!(
@@ -48,14 +48,14 @@ pub(crate) fn parse_zone(text: &str) -> Result<Option<String>> {
     };
     let name = match name.strip_prefix("GMT") {
         Some(offset) => offset_name(offset).ok_or_else(wrong)?,
-        // Flink does not take these.
+        // Flink refuses these.
         None if name.starts_with(['+', '-']) || ["EST", "HST", "MST", "ROC"].contains(&name) => return Err(wrong()),
         None => name.to_owned(),
     };
     Zone::parse(&name).map(|_| Some(name)).ok_or_else(wrong)
 }
 
-/// `GMT+03:00`, of `+3`, `+03`, `+0300`, `+3:00` or `+03:00`.
+/// Normalizes `+3`, `+03`, `+0300`, `+3:00` and `+03:00` to `GMT+03:00`.
 fn offset_name(offset: &str) -> Option<String> {
     let sign = offset.chars().next().filter(|c| matches!(c, '+' | '-'))?;
     let digits = &offset[1..];
@@ -72,7 +72,7 @@ fn offset_name(offset: &str) -> Option<String> {
     (hours < 18 || minutes == 0).then(|| format!("GMT{sign}{hours:02}:{minutes:02}"))
 }
 
-/// Gives windows over instants the zone in which they are aligned.
+/// Sets the time zone of windows over instants.
 pub(crate) fn settle_windows(plan: Rel, zone: Option<&str>) -> Planned<Rel> {
     let Some(zone) = zone else { return Ok(plan) };
     let mut settle = |node: Rel| {
@@ -85,8 +85,8 @@ pub(crate) fn settle_windows(plan: Rel, zone: Option<&str>) -> Planned<Rel> {
     Ok(plan.walk_up(&mut settle)?.data)
 }
 
-/// Makes conversions between instants and other types name the zone, and calls of functions that depend on
-/// it. Types are known, and each conversion is a cast.
+/// Adds the zone to conversions between instants and other types, and to calls of functions that depend on
+/// it. Runs when types are known and each conversion is a cast.
 pub(crate) fn settle_times(expr: Expr, scope: &Scope, zone: Option<&str>) -> Planned<Transformed<Expr>> {
     let Some(zone) = zone else { return Ok(Transformed::no(expr)) };
     expr.walk_up(&mut |expr| settle(expr, scope.columns(), zone))
@@ -135,7 +135,7 @@ fn settle_call(mut call: ScalarFunction, schema: &Columns, zone: &str) -> Planne
     Ok(Transformed::yes(Expr::ScalarFunction(call)))
 }
 
-/// The value in another type, if that depends on the zone.
+/// The conversion to another type, if it depends on the zone. `None`: it does not.
 fn converted(
     value: &Expr,
     to: &DataType,
@@ -206,7 +206,7 @@ pub(crate) fn physical_instant(local: Physical, data_type: &DataType, zone: &str
     physical_call(INSTANT, local, data_type.clone(), zone)
 }
 
-/// The type of local times, with as many digits.
+/// The type of local times with the same precision.
 pub(crate) fn without_zone(data_type: &DataType) -> DataType {
     match data_type {
         DataType::Timestamp(unit, _) => DataType::Timestamp(*unit, None),

@@ -1,4 +1,4 @@
-//! `BETWEEN SYMMETRIC`, whose bounds may come in either order, and `BETWEEN ASYMMETRIC`, which is `BETWEEN`.
+//! `BETWEEN SYMMETRIC`, whose bounds may be in either order, and `BETWEEN ASYMMETRIC`, which is `BETWEEN`.
 
 use datafusion_sql::sqlparser::ast::{BinaryOperator, Expr, UnaryOperator};
 use datafusion_sql::sqlparser::dialect::{Dialect, Precedence};
@@ -8,7 +8,7 @@ use datafusion_sql::sqlparser::tokenizer::Token;
 
 type Parsed = Result<Expr, ParserError>;
 
-/// The condition after an expression, if it is one of these.
+/// Parses `[NOT] BETWEEN [A]SYMMETRIC` after an expression, if it follows.
 pub(super) fn parse(dialect: &dyn Dialect, parser: &mut Parser, expr: &Expr) -> Option<Parsed> {
     let negated = parser.peek_keyword(Keyword::NOT);
     let first = usize::from(negated);

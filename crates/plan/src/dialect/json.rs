@@ -1,4 +1,4 @@
-//! Flink's JSON functions, whose arguments have a grammar of their own, as calls of plain functions.
+//! Flink's JSON functions have a grammar of their own. They become calls of plain functions.
 
 use datafusion_sql::sqlparser::ast::{
     BinaryOperator, CastKind, DataType, DuplicateTreatment, Expr, Function, FunctionArg, FunctionArgExpr,
@@ -12,8 +12,8 @@ use crate::spelling::plain_function;
 
 type Parsed<T = Expr> = Result<T, ParserError>;
 
-/// The call that begins here, if it is one of `JSON_VALUE`, `JSON_EXISTS`, `JSON_QUERY`, `JSON_OBJECT`,
-/// `JSON_ARRAY`, `JSON_OBJECTAGG` and `JSON_ARRAYAGG`.
+/// Parses a call of `JSON_VALUE`, `JSON_EXISTS`, `JSON_QUERY`, `JSON_OBJECT`, `JSON_ARRAY`, `JSON_OBJECTAGG`
+/// or `JSON_ARRAYAGG`, if it follows.
 pub(super) fn parse_call(parser: &mut Parser) -> Option<Parsed> {
     if parser.peek_nth_token_ref(1).token != Token::LParen {
         return None;
@@ -32,7 +32,7 @@ pub(super) fn parse_call(parser: &mut Parser) -> Option<Parsed> {
     Some(call(parser, parse))
 }
 
-/// `[NOT] JSON [VALUE | OBJECT | ARRAY | SCALAR]` after `expr IS`, if that is what comes.
+/// Parses `[NOT] JSON [VALUE | OBJECT | ARRAY | SCALAR]` after `expr IS`, if it follows.
 pub(super) fn parse_is_json(parser: &mut Parser, expr: &Expr) -> Option<Parsed> {
     if !parser.peek_keyword(Keyword::IS) {
         return None;
@@ -52,7 +52,7 @@ pub(super) fn parse_is_json(parser: &mut Parser, expr: &Expr) -> Option<Parsed> 
     }))
 }
 
-/// A call: its name, the document and the path, and the clauses after them as further arguments.
+/// Parses a call with a name, a document and a path. The clauses become additional arguments.
 fn call(parser: &mut Parser, clauses: fn(&mut Parser) -> Parsed<Vec<Expr>>) -> Parsed {
     let name = parser.parse_identifier()?;
     parser.expect_token(&Token::LParen)?;
@@ -162,7 +162,7 @@ fn wrapper(parser: &mut Parser) -> Parsed<&'static str> {
     Ok(kind)
 }
 
-/// What is given for an empty result, and for an error: `one` reads a behaviour, if there is one.
+/// Parses the behaviours ON EMPTY and ON ERROR. `one` parses a single behaviour, if it follows.
 fn behaviours<T>(parser: &mut Parser, one: impl Fn(&mut Parser) -> Parsed<Option<T>>) -> Parsed<[Option<T>; 2]> {
     let mut behaviours = [None, None];
     while let Some(behaviour) = one(parser)? {
@@ -181,8 +181,8 @@ fn behaviours<T>(parser: &mut Parser, one: impl Fn(&mut Parser) -> Parsed<Option
     Ok(behaviours)
 }
 
-/// A call of `JSON_OBJECT` or `JSON_ARRAY`: what becomes of NULL, and for each member its key, if it has one,
-/// a word that says what the value is, and the value.
+/// Parses a call of `JSON_OBJECT` or `JSON_ARRAY`. The arguments of the plain function are the treatment of
+/// NULL, and for each member its key, if it has one, the kind of its value, and the value.
 fn built(parser: &mut Parser, of_null: &str, key: fn(&mut Parser) -> Parsed<Option<Expr>>) -> Parsed {
     let name = parser.parse_identifier()?;
     parser.expect_token(&Token::LParen)?;
@@ -208,9 +208,9 @@ fn built(parser: &mut Parser, of_null: &str, key: fn(&mut Parser) -> Parsed<Opti
     Ok(plain_function(name, std::iter::once(text(&of_null)).chain(members).collect()))
 }
 
-/// A call of `JSON_OBJECTAGG([KEY] k VALUE v)` or `JSON_ARRAYAGG(v)`, with `FILTER` and `OVER`: what
-/// `ARRAY_AGG` gathers becomes a document. A member of an object is gathered as the array of its key and its
-/// value.
+/// Parses `JSON_OBJECTAGG([KEY] k VALUE v)` or `JSON_ARRAYAGG(v)`, with `FILTER` and `OVER`. `ARRAY_AGG`
+/// collects the elements, and a scalar function writes the document. A member of an object is collected as an
+/// array of its key and its value.
 fn gathered(parser: &mut Parser, of_null: &str) -> Parsed {
     let name = parser.parse_identifier()?;
     parser.expect_token(&Token::LParen)?;
@@ -220,7 +220,7 @@ fn gathered(parser: &mut Parser, of_null: &str) -> Parsed {
             Token::Word(next) => !next.value.eq_ignore_ascii_case("VALUE"),
             next => matches!(next, Token::SingleQuotedString(_) | Token::Number(..) | Token::LParen),
         };
-        // `KEY` may be the name of a column too.
+        // A column may have the name `KEY` too.
         let _ = begins && take(parser, "KEY");
         let key = parser.parse_expr()?;
         expect(parser, "VALUE")?;
@@ -276,7 +276,7 @@ fn gathered(parser: &mut Parser, of_null: &str) -> Parsed {
     })
 }
 
-/// `FILTER (WHERE condition)`, if it comes.
+/// Parses `FILTER (WHERE condition)`, if it follows.
 fn filter(parser: &mut Parser) -> Parsed<Option<Expr>> {
     if !parser.parse_keyword(Keyword::FILTER) {
         return Ok(None);
@@ -288,7 +288,7 @@ fn filter(parser: &mut Parser) -> Parsed<Option<Expr>> {
     Ok(Some(condition))
 }
 
-/// Whether `word ON NULL` comes.
+/// Whether `word ON NULL` follows.
 fn is_clause(parser: &Parser, word: &str) -> bool {
     let is = |place: usize, word: &str| matches!(&parser.peek_nth_token_ref(place).token, Token::Word(next) if next.value.eq_ignore_ascii_case(word));
     is(0, word) && is(1, "ON") && is(2, "NULL")
@@ -305,7 +305,7 @@ fn key(parser: &mut Parser) -> Parsed<Option<Expr>> {
     Ok(Some(text(&name)))
 }
 
-/// What a value is: the text of a document, built by another call, or any other value.
+/// The kind of a value: a text that is a document, a document built by another call, or any other value.
 fn kind_of(mut value: Expr) -> (&'static str, Expr) {
     while let Expr::Nested(inner) = value {
         value = *inner;

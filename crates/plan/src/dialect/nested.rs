@@ -10,12 +10,11 @@ use datafusion_sql::sqlparser::tokenizer::{Location, Token};
 
 use crate::types::{follows_array, parse_type};
 
-/// The word before the brackets.
 const MAP: &str = "MAP";
 
 type Parsed<T = Expr> = Result<T, ParserError>;
 
-/// The map that begins here, if it is one.
+/// Parses a map, if it follows.
 pub(super) fn parse_map(parser: &mut Parser) -> Option<Parsed> {
     let begins = parser.peek_keyword(Keyword::MAP) && parser.peek_nth_token_ref(1).token == Token::LBracket;
     begins.then(|| map(parser))
@@ -36,12 +35,12 @@ fn map(parser: &mut Parser) -> Parsed {
     if parts.len() % 2 == 1 {
         return Err(error("MAP[...] needs a value after each key", start));
     }
-    // This form has the text that was parsed; the library's form of a map has not.
+    // This form prints as the user wrote it; DataFusion's form of a map does not.
     let value = Box::new(Expr::Array(Array { elem: parts, named: false }));
     Ok(Expr::Prefixed { prefix: Ident::with_span(word, MAP), value })
 }
 
-/// The library's form of a map, if `expr` is one.
+/// DataFusion's form of a map, if `expr` is one.
 pub(crate) fn plain_map(expr: &Expr) -> Option<Expr> {
     let Expr::Prefixed { prefix, value } = expr else { return None };
     let Expr::Array(array) = value.as_ref() else { return None };
@@ -50,8 +49,8 @@ pub(crate) fn plain_map(expr: &Expr) -> Option<Expr> {
     (prefix.value == MAP).then(|| Expr::Map(Map { entries: entries() }))
 }
 
-/// The `CAST` or `TRY_CAST` that begins here, if it is one. The library's parser does not know Flink's `MAP`
-/// and `ROW`.
+/// Parses `CAST` or `TRY_CAST`, if it follows. DataFusion's parser does not know Flink's types `MAP` and
+/// `ROW`.
 pub(super) fn parse_cast(parser: &mut Parser) -> Option<Parsed> {
     let kind = if parser.peek_keyword(Keyword::CAST) {
         CastKind::Cast
@@ -73,7 +72,7 @@ fn cast(parser: &mut Parser, kind: CastKind) -> Parsed {
     Ok(Expr::Cast { kind, expr, data_type, array: false, format: None })
 }
 
-/// Whether a type begins here that is a map or a row, an array of them, or `INT ARRAY`.
+/// Whether the next tokens are a type with maps or rows, or an array type such as `INT ARRAY`.
 fn is_nested(parser: &Parser) -> bool {
     let word = |place: usize, keyword: Keyword| match &parser.peek_nth_token_ref(place).token {
         Token::Word(word) => word.keyword == keyword && parser.peek_nth_token_ref(place + 1).token == Token::Lt,
@@ -86,7 +85,7 @@ fn is_nested(parser: &Parser) -> bool {
     word(place, Keyword::MAP) || word(place, Keyword::ROW) || is_named_array(parser)
 }
 
-/// Whether a type begins here that is an array with the word `ARRAY` after its element: `INT ARRAY`,
+/// Whether the next tokens are an array type with the word `ARRAY` after its element: `INT ARRAY`,
 /// `DECIMAL(5, 2) ARRAY`.
 fn is_named_array(parser: &Parser) -> bool {
     let mut place = 1;
@@ -99,7 +98,7 @@ fn is_named_array(parser: &Parser) -> bool {
     follows_array(parser, place)
 }
 
-/// The type as a name that [`crate::types`] reads again.
+/// The type as a name that [`crate::types`] parses again.
 fn nested_type(parser: &mut Parser) -> Parsed<DataType> {
     let start = parser.peek_token_ref().span.start;
     let data_type = parse_type(parser).map_err(|wrong| error(wrong.message(), start))?;

@@ -1,12 +1,12 @@
-//! Words that begin expressions of their own, and nothing else. The library's parser takes each for a name
-//! too if what follows is wrong, and so parses what is nested in it twice.
+//! Words that only begin expressions of their own. If an error follows such a word, DataFusion's parser tries
+//! it as a name too, and so parses the nested expressions twice.
 
 use datafusion_sql::sqlparser::ast::Expr;
 use datafusion_sql::sqlparser::keywords::Keyword;
 use datafusion_sql::sqlparser::parser::{Parser, ParserError};
 use datafusion_sql::sqlparser::tokenizer::Token;
 
-/// The expression that begins here, if it begins with such a word.
+/// Parses an expression that begins with such a word, if it follows.
 pub(super) fn parse(parser: &mut Parser) -> Option<Result<Expr, ParserError>> {
     let Token::Word(word) = &parser.peek_token_ref().token else { return None };
     let keyword = word.keyword;

@@ -1,6 +1,6 @@
 use super::*;
 
-/// The parts of a text around the places of these marks, which are no part of it.
+/// The parts of a text around these marks, which are no part of the text.
 fn around(marked: &str) -> Vec<String> {
     let (mut text, mut places) = (String::new(), Vec::new());
     for piece in marked.split('^') {
@@ -9,7 +9,7 @@ fn around(marked: &str) -> Vec<String> {
         let column = text.rsplit('\n').next().unwrap_or_default().chars().count() + 1;
         places.push(Place { line: line as u32, column: column as u32 });
     }
-    // Behind the last piece is no mark.
+    // No mark follows the last piece.
     places.pop();
     let parts = TextParts::of(&text).around(&places);
     parts.into_iter().map(|part| cut(&text, part)).collect()

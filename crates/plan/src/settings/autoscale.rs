@@ -8,11 +8,11 @@ use anabranch_model::{Error, Result, duration_text};
 use super::option::{Opt, parse_duration, parse_duration_from, parse_percent, parse_whole, parse_word, put, word};
 use super::{Settings, parse_parallelism};
 
-/// Readings of idle tasks are this old at most, so shorter intervals would show nothing.
+/// Readings of idle tasks may be this old, so shorter intervals would show nothing.
 const INTERVAL_MIN: Duration = Duration::from_millis(500);
-/// A need that must last longer is not followed at all.
+/// A need that must last longer is never followed.
 const INTERVALS_MAX: u32 = 1000;
-/// With which the names of all options begin that decisions depend on.
+/// The prefix of the options that decisions depend on.
 const PREFIX: &str = "autoscale-";
 
 /// Whether the number of tasks follows the load.
@@ -102,7 +102,7 @@ pub(super) const OPTIONS: &[Opt] = &[
     },
 ];
 
-/// The options by their names, apart from `autoscale` itself.
+/// The options by name, except `autoscale` itself.
 #[must_use]
 pub fn autoscale_settings(options: &AutoscaleOptions) -> Vec<(String, String)> {
     let settings = Settings { autoscale: options.clone(), ..Settings::default() };
@@ -110,10 +110,10 @@ pub fn autoscale_settings(options: &AutoscaleOptions) -> Vec<(String, String)> {
     own.map(|option| (option.name.to_owned(), (option.get)(&settings))).collect()
 }
 
-/// Reads options by their names, as `SET` does, for jobs with this number of key groups.
+/// Parses options by name, as `SET` does, for jobs with this number of key groups.
 ///
 /// # Errors
-/// Another option, or a value that is wrong.
+/// Another option, or a wrong value.
 pub fn autoscale_options(given: &[(String, String)], key_groups: u16) -> Result<AutoscaleOptions> {
     let mut settings = Settings::default();
     for (name, value) in given {
@@ -128,7 +128,7 @@ pub fn autoscale_options(given: &[(String, String)], key_groups: u16) -> Result<
 
 /// Fails if the options contradict each other.
 pub(super) fn check(options: &AutoscaleOptions) -> Result<()> {
-    // A need within the threshold is not met: the tasks that are there must suffice for it.
+    // A need within the threshold adds no task, so the present tasks must suffice for it.
     if options.utilization_percent * (1.0 + options.threshold_percent / 100.0) >= 100.0 {
         let error = Error::user("with this utilization and threshold a stage would be overloaded and not be scaled");
         return Err(error.remedy("lower one of them, such as a utilization of 80 and a threshold of 10"));

@@ -14,7 +14,7 @@ use super::option::{
 const GROUP_EPOCHS_MAX: u64 = 1_000_000;
 const ROWS_MAX: usize = 1 << 20;
 
-/// The first two, and the names that Flink has for them.
+/// The first two names are ours, the others Flink's.
 const BACKENDS: &[(&str, StateBackendKind)] = &[
     ("memory", StateBackendKind::Memory),
     ("disk", StateBackendKind::Disk),

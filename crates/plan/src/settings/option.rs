@@ -1,4 +1,4 @@
-//! What an option of `SET` is, and how its values are read and shown.
+//! The definition of an option of `SET`, and functions that parse and show values.
 
 use std::fmt::Display;
 use std::ops::RangeInclusive;
@@ -9,27 +9,27 @@ use anabranch_model::{Error, Result, nearest};
 
 use super::Settings;
 
-/// One option. `SET`, `RESET`, the list of `SET` without a name and docs/sql/options.md follow from it.
+/// One option. `SET`, `RESET`, `SET` without a name and docs/sql/options.md derive from it.
 pub(super) struct Opt {
     pub(super) name: &'static str,
-    /// Its names in Flink, if it has other ones there.
+    /// Its names in Flink, if they differ.
     pub(super) flink: &'static [&'static str],
-    /// What it does, as docs/sql/options.md says it.
+    /// Its description in docs/sql/options.md.
     pub(super) help: &'static str,
-    /// The default in words. Empty: the value that `get` shows.
+    /// The description of the default. Empty: the value that `get` shows.
     pub(super) default: &'static str,
-    /// Shows the value, in a form that `set` reads.
+    /// Shows the value in a form that `set` parses.
     pub(super) get: fn(&Settings) -> String,
-    /// Sets it for a job with this number of key groups.
+    /// Sets the value for a job with this number of key groups.
     pub(super) set: fn(&mut Settings, &str, u16) -> Result<()>,
 }
 
 impl Opt {
-    /// For the fields that an option leaves out.
+    /// Defaults for the fields.
     pub(super) const PLAIN: Opt =
         Opt { name: "", flink: &[], help: "", default: "", get: |_| String::new(), set: |_, _, _| Ok(()) };
 
-    /// Whether this is its name, here or in Flink.
+    /// Whether this is the option's name, here or in Flink.
     pub(super) fn is_called(&self, name: &str) -> bool {
         self.name == name || self.flink.contains(&name)
     }
@@ -41,20 +41,20 @@ pub(super) struct Subject {
     pub(super) options: &'static [Opt],
 }
 
-/// Puts a value that was read into its place.
+/// Stores a parsed value.
 pub(super) fn put<T>(place: &mut T, value: Result<T>) -> Result<()> {
     *place = value?;
     Ok(())
 }
 
-/// Reads `5 s`, `100ms`, `1 min`; without a unit, milliseconds.
+/// Parses `5 s`, `100ms`, `1 min`; without a unit, milliseconds.
 pub(crate) fn parse_duration(text: &str) -> Result<Duration> {
     anabranch_model::parse_duration(text, Some(Duration::from_millis(1))).ok_or_else(|| {
         Error::user(format!("'{text}' is not a duration")).remedy("write a number and ms, s, min, h or d, like '5 s'")
     })
 }
 
-/// Reads a duration of at least `min`.
+/// Parses a duration of at least `min`.
 pub(super) fn parse_duration_from(text: &str, min: Duration) -> Result<Duration> {
     let duration = parse_duration(text)?;
     if duration < min {
@@ -64,12 +64,12 @@ pub(super) fn parse_duration_from(text: &str, min: Duration) -> Result<Duration>
     Ok(duration)
 }
 
-/// Reads a duration, of which zero stands for none.
+/// Parses a duration. Zero means none.
 pub(super) fn parse_optional_duration(text: &str) -> Result<Option<Duration>> {
     Ok(Some(parse_duration(text)?).filter(|duration| !duration.is_zero()))
 }
 
-/// Reads `4 mb`, `65536`.
+/// Parses `4 mb`, `65536`.
 pub(super) fn parse_bytes(text: &str) -> Result<usize> {
     let bytes = anabranch_model::parse_bytes(text).filter(|bytes| *bytes > 0);
     bytes.and_then(|bytes| usize::try_from(bytes).ok()).ok_or_else(|| {
@@ -82,12 +82,12 @@ pub(super) fn bytes_text(bytes: usize) -> String {
     anabranch_model::bytes_text(bytes as u64)
 }
 
-/// Reads a whole number.
+/// Parses a whole number.
 pub(super) fn parse_whole<T: FromStr + PartialOrd + Display>(text: &str, allowed: RangeInclusive<T>) -> Result<T> {
     number_in(text, &allowed, "use")
 }
 
-/// Reads a whole number, or the word that leaves it to the engine.
+/// Parses a whole number, or the word that leaves the choice to the engine.
 pub(super) fn parse_whole_or<T: FromStr + PartialOrd + Display>(
     word: &str,
     text: &str,
@@ -112,7 +112,7 @@ pub(super) fn text_or(word: &str, value: Option<impl Display>) -> String {
     value.map_or_else(|| word.to_owned(), |value| value.to_string())
 }
 
-/// Reads `5`, `7.5 %`.
+/// Parses `5`, `7.5 %`.
 pub(super) fn parse_percent(text: &str, allowed: RangeInclusive<f64>) -> Result<f64> {
     let number = text.trim().trim_end_matches('%').trim_end();
     match number.parse::<f64>() {
@@ -128,7 +128,7 @@ pub(super) fn parse_percent(text: &str, allowed: RangeInclusive<f64>) -> Result<
 /// `true` and `false`.
 pub(super) const SWITCH: &[(&str, bool)] = &[("true", true), ("false", false)];
 
-/// Reads one of several words, in either case. Several words may have one value.
+/// Parses one of several words, ignoring case. Several words may have the same value.
 pub(super) fn parse_word<T: Copy>(text: &str, words: &[(&str, T)]) -> Result<T> {
     let wanted = text.trim();
     let found = words.iter().find(|(word, _)| word.eq_ignore_ascii_case(wanted));

@@ -1,11 +1,11 @@
-//! The options as a page of documents.
+//! Writes the documentation of the options.
 
 use std::fmt::Write;
 
 use super::option::Opt;
 use super::{SUBJECTS, Settings, without_effect};
 
-/// The options of `SET` as Markdown: a table of each subject, and the options of Flink that have no effect.
+/// The options of `SET` in Markdown: a table for each subject, and Flink's options without effect.
 #[must_use]
 pub fn options_page() -> String {
     let defaults = Settings::default();

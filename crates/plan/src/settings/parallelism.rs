@@ -6,7 +6,7 @@ use anabranch_model::{Error, KeyGroups, Result};
 
 use super::option::{Opt, parse_whole_or, put, text_or};
 
-/// Shown for a number that is left to the engine.
+/// Shows a number that the engine chooses.
 const DEFAULT: &str = "default";
 
 pub(super) const OPTIONS: &[Opt] = &[
@@ -58,7 +58,7 @@ pub(super) const OPTIONS: &[Opt] = &[
     },
 ];
 
-/// A number of tasks of one stage. A task without a key group would have nothing to do.
+/// The number of tasks of one stage. A task without a key group would have no work.
 pub(crate) fn parse_parallelism(text: &str, key_groups: u16) -> Result<u32> {
     let raise = match key_groups {
         KEY_GROUPS_MAX => String::new(),
@@ -78,7 +78,7 @@ pub(crate) fn parse_parallelism(text: &str, key_groups: u16) -> Result<u32> {
 /// Most key groups that a job can have, as in Flink.
 const KEY_GROUPS_MAX: u16 = 32_768;
 
-/// Reads a number of key groups; as in Flink, -1 leaves it to the engine.
+/// Parses a number of key groups. As in Flink, -1 leaves the choice to the engine.
 fn parse_max_parallelism(text: &str) -> Result<Option<u16>> {
     if text.trim() == "-1" {
         return Ok(None);
@@ -98,7 +98,7 @@ fn parse_stages(text: &str, key_groups: u16) -> Result<BTreeMap<String, u32>> {
     text.split(',').map(str::trim).filter(|text| !text.is_empty()).map(entry).collect()
 }
 
-/// The value of the option `stage-parallelism` with these numbers of tasks.
+/// The value of the option `stage-parallelism` for these numbers of tasks.
 #[must_use]
 pub fn stage_setting(tasks: &BTreeMap<String, u32>) -> String {
     let entries: Vec<String> = tasks.iter().map(|(label, tasks)| format!("{label}={tasks}")).collect();
@@ -121,7 +121,7 @@ fn parse_shares(text: &str, key_groups: u16) -> Result<BTreeMap<String, Vec<u16>
     text.split(',').map(str::trim).filter(|text| !text.is_empty()).map(entry).collect()
 }
 
-/// The value of the option `stage-key-groups` with these numbers of key groups for each task.
+/// The value of the option `stage-key-groups` for these numbers of key groups per task.
 #[must_use]
 pub fn share_setting(shares: &BTreeMap<String, Vec<u16>>) -> String {
     let sizes = |sizes: &Vec<u16>| sizes.iter().map(u16::to_string).collect::<Vec<_>>().join("+");

@@ -1,4 +1,4 @@
-//! Options by which statements are planned. Their names are Flink's.
+//! Options that affect the planning of statements. Their names are Flink's.
 
 use std::time::Duration;
 
@@ -12,12 +12,12 @@ use crate::zones::parse_zone;
 /// What an aggregation without a window emits.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum RuntimeMode {
-    /// Final results where all tables end, updated ones elsewhere.
+    /// Final results over bounded tables, updates elsewhere.
     #[default]
     Automatic,
-    /// Updated results.
+    /// Updates.
     Streaming,
-    /// Final results. Tables that do not end are refused.
+    /// Final results. Unbounded tables are refused.
     Batch,
 }
 
@@ -27,39 +27,39 @@ pub(crate) struct TableSettings {
     /// `table.exec.sink.not-null-enforcer`: whether rows with NULL for a NOT NULL column of a sink are
     /// dropped instead of stopping the job.
     pub(crate) drop_nulls: bool,
-    /// `table.exec.state.ttl`: for how long state is kept that nothing changes. `None`: for ever.
+    /// `table.exec.state.ttl`: the time for which unchanged state is kept. `None`: for ever.
     pub(crate) time_to_live: Option<Duration>,
-    /// `table.exec.source.idle-timeout`: after how long a partition without rows holds event time back no
-    /// more, where a table does not say it. `None`: never.
+    /// `table.exec.source.idle-timeout`: the time after which a partition without rows no longer holds event
+    /// time back, unless its table sets one. `None`: never.
     pub(crate) idle_timeout: Option<Duration>,
-    /// `table.exec.emit.allow-lateness`: for how long after the end of its window, in event time, a row
-    /// changes its result.
+    /// `table.exec.emit.allow-lateness`: the event time after the end of a window during which rows change
+    /// its result.
     pub(crate) lateness: Duration,
-    /// `table.exec.emit.early-fire.enabled`: whether results of windows are emitted as they change, before
-    /// the windows end.
+    /// `table.exec.emit.early-fire.enabled`: whether windows emit their results on each change, before they
+    /// end.
     pub(crate) early: bool,
-    /// `table.exec.emit.early-fire.delay`: changes come at once, and so not later than that.
+    /// `table.exec.emit.early-fire.delay`: an upper bound. Changes are emitted at once.
     early_delay: Option<Duration>,
-    /// `table.exec.emit.late-fire.delay`: the same after the end.
+    /// `table.exec.emit.late-fire.delay`: the same after the end of the window.
     late_delay: Option<Duration>,
-    /// `table.exec.emit.late-fire.enabled`: has no meaning of its own.
+    /// `table.exec.emit.late-fire.enabled`: has no effect of its own.
     late: bool,
-    /// `table.exec.mini-batch.enabled`: whether aggregates gather rows until the end of an epoch.
+    /// `table.exec.mini-batch.enabled`: whether aggregates collect rows until the end of an epoch.
     gathers: bool,
     /// `table.exec.mini-batch.allow-latency`.
     latency: Duration,
-    /// `table.exec.mini-batch.size`: how many rows they gather at most.
+    /// `table.exec.mini-batch.size`: the largest number of collected rows.
     rows: Option<u64>,
     /// `table.local-time-zone`: the time zone of the session. `None`: UTC.
     pub(crate) zone: Option<String>,
-    /// `table.optimizer.multi-join.enabled`, if it is 'false': each join has two inputs.
+    /// `table.optimizer.multi-join.enabled`, negated: each join has two inputs.
     pub(crate) joins_two: bool,
 }
 
 const ENFORCERS: &[(&str, bool)] = &[("ERROR", false), ("DROP", true)];
 const MODES: &[(&str, RuntimeMode)] =
     &[("automatic", RuntimeMode::Automatic), ("streaming", RuntimeMode::Streaming), ("batch", RuntimeMode::Batch)];
-/// A delay that is not set.
+/// The text for no delay.
 const NO_DELAY: &str = "none";
 
 pub(super) const OPTIONS: &[Opt] = &[
@@ -182,7 +182,7 @@ impl TableSettings {
     /// Whether windows emit results early, or change them for late rows.
     ///
     /// # Errors
-    /// An option needs another one, as in Flink.
+    /// A required option is missing, as in Flink.
     pub(crate) fn emits(&self) -> Result<bool> {
         let missing = |name: &str, other: &str, example: &str| {
             Error::user(format!("'table.exec.emit.{name}' needs 'table.exec.emit.{other}'"))
@@ -197,10 +197,11 @@ impl TableSettings {
         Ok(self.early || !self.lateness.is_zero())
     }
 
-    /// How many rows an aggregate gathers until the end of an epoch. `None`: it takes each batch as it comes.
+    /// The number of rows that an aggregate collects until the end of an epoch. `None`: it processes each
+    /// batch on arrival.
     ///
     /// # Errors
-    /// It is to gather rows, and an option is missing or does not fit to the length of an epoch.
+    /// Mini-batches are enabled, and an option is missing or shorter than an epoch.
     pub(crate) fn mini_batch(&self, epoch: Duration) -> Result<Option<u64>> {
         if !self.gathers {
             return Ok(None);

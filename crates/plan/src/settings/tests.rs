@@ -101,7 +101,7 @@ fn groups_are_sized_by_number_or_by_bounds() {
     assert_eq!((group.epochs, group.overhead_percent_min, group.overhead_percent_max), (Some(20), 12.5, 20.0));
 }
 
-/// Where the tables of docs/sql/options.md begin and end.
+/// The marks around the tables of docs/sql/options.md.
 const BEGIN: &str = "<!-- Generated from crates/plan/src/settings: UPDATE_GOLDEN=1 cargo test -p anabranch-plan -->\n";
 const END: &str = "<!-- End of what is generated -->\n";
 

@@ -1,10 +1,10 @@
-//! Options of Flink that scripts set, and that have no effect here.
+//! Options of Flink that scripts may set but that have no effect here.
 
 use std::collections::BTreeMap;
 
 use anabranch_model::{Error, Result};
 
-/// Their names, and why they have no effect.
+/// The names, and the reasons.
 const OPTIONS: &[(&str, &str)] = &[
     ("client.timeout", AWAITED),
     ("execution.attached", AWAITED),
@@ -77,7 +77,7 @@ const OPTIONS: &[(&str, &str)] = &[
     ("taskmanager.numberOfTaskSlots", "tasks are threads, and workers have '--slots'"),
 ];
 
-/// Beginnings of names of groups of options.
+/// Prefixes of groups of options.
 const GROUPS: &[(&str, &str)] = &[
     ("akka.", CLUSTER),
     ("blob.", CLUSTER),
@@ -122,20 +122,20 @@ const RESTARTS: &str = "a job with checkpoints restarts itself 'restart-attempts
 const SHORT: &str = "channels are short, and checkpoints wait for no more than is in them";
 const UPSERTS: &str = "rows of one key come to one task in their order";
 
-/// Why an option of Flink has no effect.
+/// The reason why an option of Flink has no effect.
 pub(super) fn reason(name: &str) -> Option<&'static str> {
     let of_group = || GROUPS.iter().find(|(group, _)| name.starts_with(group));
     OPTIONS.iter().find(|(known, _)| *known == name).or_else(of_group).map(|(_, reason)| *reason)
 }
 
-/// An option of which one value says what is so anyway.
+/// An option with only one supported value, which describes the actual behaviour.
 pub(super) struct Fixed {
     pub(super) name: &'static str,
     pub(super) value: &'static str,
     remedy: &'static str,
 }
 
-/// What a script should do instead of saying where its job begins.
+/// The alternative to setting a job's start in its script.
 const ORIGIN: &str = "start the job with its savepoint: anabranch run FILE.sql --from DIRECTORY";
 
 pub(super) const FIXED: &[Fixed] = &[
@@ -181,7 +181,7 @@ pub(super) const FIXED: &[Fixed] = &[
     },
 ];
 
-/// Whether an option of Flink without effect may have a value. `None`: it is none of these.
+/// Checks the value of an option of Flink without effect. `None`: it is no such option.
 pub(super) fn check(name: &str, value: &str) -> Option<Result<()>> {
     if matches!(name, "execution.savepoint.path" | "execution.state-recovery.path") {
         return Some(Err(Error::user("where a job begins is not said in its script").remedy(ORIGIN)));

@@ -1,16 +1,16 @@
-//! Aggregates under Flink's names, as those of the library.
+//! Converts Flink's aggregates to DataFusion's.
 
 use anabranch_model::{Error, Result};
 use datafusion_sql::sqlparser::ast::{DuplicateTreatment, Expr, Function, FunctionArguments, Ident, Spanned};
 
 use super::{call, plain_function, text};
 
-/// The call that takes the place of this one, if another does.
+/// The call that replaces this one, if another does.
 pub(super) fn plain(name: &str, args: &[Expr], function: &Function) -> Result<Option<Expr>> {
     Ok(match (name, args) {
         ("LISTAGG", [value]) => Some(call(function, "string_agg", vec![value.clone(), text(",")])),
         ("LISTAGG", [value, separator]) => Some(call(function, "string_agg", vec![value.clone(), separator.clone()])),
-        // The exact number is an approximation, too.
+        // An exact number is also an approximation.
         ("APPROX_COUNT_DISTINCT", [value]) => Some(distinct(call(function, "count", vec![value.clone()]))),
         ("PERCENTILE", [value, share]) => {
             let values = call(function, "array_agg", vec![value.clone()]);

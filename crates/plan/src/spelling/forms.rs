@@ -11,7 +11,7 @@ use super::text;
 use crate::dialect::plain_map;
 use crate::place::at;
 
-/// The plain call for `expr`, if it is such a form.
+/// The plain call for `expr`, if `expr` is such a form.
 pub(super) fn plain_call(expr: &Expr) -> Result<Option<Expr>> {
     let (name, args) = match expr {
         Expr::Substring { expr, substring_from, substring_for, .. } => {
@@ -75,7 +75,7 @@ fn extract(field: &DateTimeField, expr: &Expr) -> Result<&'static str> {
     })
 }
 
-/// A cast to `VARCHAR(n)` cuts the text, one to `CHAR(n)` also fills it with blanks.
+/// A cast to `VARCHAR(n)` truncates the text. A cast to `CHAR(n)` also pads it with blanks.
 fn fixed_length(kind: &CastKind, expr: &Expr, data_type: &DataType) -> Option<Expr> {
     use DataType::{Char, CharVarying, Character, CharacterVarying, Varchar};
     let (name, length) = match data_type {
@@ -107,7 +107,7 @@ fn rounded(name: &str, expr: &Expr, field: &CeilFloorKind) -> Expr {
     }
 }
 
-/// `DATE_TRUNC('month', time)` as `FLOOR(time TO MONTH)`, for the units that both divide alike.
+/// `DATE_TRUNC('month', time)` becomes `FLOOR(time TO MONTH)`, for the units that both support.
 pub(super) fn truncated(unit: &Expr, time: &Expr) -> Option<Expr> {
     let Expr::Value(unit) = unit else { return None };
     let Value::SingleQuotedString(unit) = &unit.value else { return None };
@@ -116,11 +116,11 @@ pub(super) fn truncated(unit: &Expr, time: &Expr) -> Option<Expr> {
     alike.then(|| call("floor_to", vec![time.clone(), text(&unit)]))
 }
 
-/// The library's call, with what makes its answer that of Flink.
+/// Wraps a call to give it Flink's result.
 pub(super) fn around(name: &str, function: &Function, args: &[Expr]) -> Option<Expr> {
     let call = Expr::Function(function.clone());
     match (name, args) {
-        // A value that is NULL gives way too.
+        // The default also replaces NULL.
         ("LAG", [_, _, otherwise]) if function.over.is_some() => {
             Some(self::call("coalesce", vec![call, otherwise.clone()]))
         }
@@ -132,8 +132,8 @@ pub(super) fn around(name: &str, function: &Function, args: &[Expr]) -> Option<E
     }
 }
 
-/// The field in `rows[1].field` and `(row).field` is a name and not a column. What stands before the first
-/// bracket is one.
+/// The fields in `rows[1].field` and `(row).field` are names and not columns. The part before the first
+/// bracket is a column.
 pub(super) fn name_parts(expr: &mut Expr) {
     let Expr::CompoundFieldAccess { root, access_chain } = expr else { return };
     let is_name = matches!(root.as_ref(), Expr::Identifier(_));

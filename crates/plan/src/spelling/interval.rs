@@ -1,5 +1,5 @@
-//! Intervals: they need a unit, and those of several fields are written with the unit of each, which is what
-//! the library knows.
+//! Checks and normalizes intervals. An interval needs a unit. DataFusion needs the unit of each field in an
+//! interval of several fields.
 
 use anabranch_model::{Error, Result};
 use datafusion_sql::sqlparser::ast::{BinaryOperator, DateTimeField, Expr, Interval, Spanned, UnaryOperator, Value};
@@ -8,8 +8,8 @@ use super::forms::call;
 use super::timestamp_add;
 use crate::place::at;
 
-/// The fields of a time, with what stands before each in a text, and the least value that belongs to the
-/// field before.
+/// The fields of an interval: the separator before each in a text, and the limit of its value after the first
+/// field.
 const FIELDS: [(DateTimeField, char, u64); 4] = [
     (DateTimeField::Day, ' ', u64::MAX),
     (DateTimeField::Hour, ' ', 24),
@@ -20,7 +20,7 @@ const FIELDS: [(DateTimeField, char, u64); 4] = [
 pub(super) fn settle(expr: &mut Expr) -> Result<()> {
     let place = at(expr.span().start);
     let Expr::Interval(interval) = expr else { return Ok(()) };
-    // How many digits a field may have says nothing of its value.
+    // The precision does not affect the value.
     (interval.leading_precision, interval.fractional_seconds_precision) = (None, None);
     count_months(interval);
     let shown = interval.value.to_string();
@@ -48,7 +48,7 @@ pub(super) fn settle(expr: &mut Expr) -> Result<()> {
     }
 }
 
-/// Quarters as months.
+/// Converts quarters to months.
 fn count_months(interval: &mut Interval) {
     let is_quarter =
         |field: &DateTimeField| ["QUARTER", "QUARTERS"].contains(&field.to_string().to_uppercase().as_str());
@@ -64,7 +64,7 @@ fn count_months(interval: &mut Interval) {
     }
 }
 
-/// `time + INTERVAL '1' HOUR * n` is the time so many hours later.
+/// `time + INTERVAL '1' HOUR * n` becomes the time n hours later.
 pub(super) fn multiplied(expr: &Expr) -> Option<Expr> {
     let Expr::BinaryOp { left, op: op @ (BinaryOperator::Plus | BinaryOperator::Minus), right } = expr else {
         return None;
@@ -82,7 +82,7 @@ pub(super) fn multiplied(expr: &Expr) -> Option<Expr> {
     Some(call(name, args))
 }
 
-/// The unit of an interval that is multiplied, and how many of them.
+/// The unit and the number of units of a multiplied interval.
 fn product(expr: &Expr) -> Option<(&DateTimeField, Expr)> {
     let Expr::BinaryOp { left, op: BinaryOperator::Multiply, right } = unnested(expr) else { return None };
     let (interval, times) = match (unnested(left), unnested(right)) {
@@ -120,7 +120,7 @@ fn singular(field: &DateTimeField) -> &DateTimeField {
     }
 }
 
-/// `1 10:30` from days to minutes is `1 DAY 10 HOUR 30 MINUTE`. `None`: the text is another one.
+/// `1 10:30` from DAY to MINUTE is `1 DAY 10 HOUR 30 MINUTE`. `None`: the text has another form.
 fn with_units(value: &Value, first: &DateTimeField, last: &DateTimeField) -> Option<String> {
     let Value::SingleQuotedString(text) = value else { return None };
     let (sign, text) = match text.trim().strip_prefix('-') {

@@ -1,4 +1,4 @@
-//! `LIKE` with Flink's escapes: none, unless ESCAPE gives one. The library's escape is a backslash.
+//! `LIKE` in Flink has no escape character, unless ESCAPE defines one. In DataFusion it is a backslash.
 
 use anabranch_model::{Error, Result};
 use datafusion_sql::sqlparser::ast::{Expr, Spanned, Value, ValueWithSpan};
@@ -7,7 +7,7 @@ use super::forms::plain_function;
 use super::text;
 use crate::place::at;
 
-/// Gives the pattern of a `LIKE` the library's escapes.
+/// Converts the pattern of a `LIKE` to DataFusion's escapes.
 pub(super) fn settle(expr: &mut Expr) -> Result<()> {
     let (Expr::Like { pattern, escape_char, .. } | Expr::ILike { pattern, escape_char, .. }) = expr else {
         return Ok(());

@@ -1,14 +1,13 @@
-//! Whole numbers that a query names are INT where they are elements of arrays, or keys or values of maps.
+//! Whole-number literals are INT as elements of arrays, and as keys and values of maps.
 
 use datafusion_sql::sqlparser::ast::{
     Array, CastKind, DataType, Expr, FunctionArg, FunctionArgExpr, FunctionArguments, UnaryOperator, Value,
 };
 
-/// Gives whole numbers in `ARRAY[...]` and `MAP[...]`, and among the arguments of functions of arrays, the
-/// type INT if they fit.
+/// Casts whole numbers to INT, if they fit, in `ARRAY[...]`, `MAP[...]` and the arguments of array functions.
 pub(super) fn settle(expr: &mut Expr) {
     match expr {
-        // The keys and values of a map are one too.
+        // The parser represents a map by an array of its keys and values.
         Expr::Array(Array { elem, .. }) => elem.iter_mut().for_each(narrow),
         Expr::Function(function) if is_of_arrays(&function.name.to_string()) => {
             let FunctionArguments::List(list) = &mut function.args else { return };
@@ -22,7 +21,7 @@ pub(super) fn settle(expr: &mut Expr) {
     }
 }
 
-/// The aggregate `ARRAY_AGG` is none of them.
+/// `ARRAY_AGG` is an aggregate.
 fn is_of_arrays(name: &str) -> bool {
     let name = name.to_uppercase();
     name.starts_with("ARRAY_") && name != "ARRAY_AGG"

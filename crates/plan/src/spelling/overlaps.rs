@@ -1,11 +1,11 @@
-//! `(start, end) OVERLAPS (start, end)`: whether two periods have a moment in common. A period's end may be
-//! an interval, and the earlier of its two times is its start.
+//! `(start, end) OVERLAPS (start, end)`: whether two periods have a common moment. The end may be an
+//! interval. The earlier one of a period's two times is its start.
 
 use datafusion_sql::sqlparser::ast::{BinaryOperator, Expr, UnaryOperator};
 
 use super::case;
 
-/// The condition as comparisons, if it is one of two periods.
+/// The comparisons that replace the condition.
 pub(super) fn plain(expr: &Expr) -> Option<Expr> {
     let Expr::BinaryOp { left, op: BinaryOperator::Overlaps, right } = expr else { return None };
     let (left, right) = (period(left)?, period(right)?);

@@ -15,7 +15,7 @@ pub(super) fn check(expr: &Expr) -> Result<()> {
     checked.map(|_| ()).map_err(|error| error.at(at(pattern.span().start)))
 }
 
-/// The regular expression, over the whole value, for a pattern. As in Flink, a point stands for any
+/// The regular expression for a pattern, which matches the whole value. As in Flink, a point matches any
 /// character.
 pub(crate) fn similar_regex(pattern: &str, escape: Option<char>) -> Result<String> {
     let mut regex = String::from("(?s)^(?:");
@@ -55,6 +55,6 @@ pub(crate) fn similar_regex(pattern: &str, escape: Option<char>) -> Result<Strin
 }
 
 fn regex_literal(c: char) -> String {
-    // An escaped `<` or `>` would be the edge of a word.
+    // An escaped `<` or `>` would match the edge of a word.
     if c.is_ascii_punctuation() && !matches!(c, '<' | '>') { format!("\\{c}") } else { c.to_string() }
 }

@@ -1,11 +1,11 @@
-//! Calls that have another value each time: clocks and random numbers.
+//! Volatile calls: clocks and random numbers.
 
 use anabranch_model::{Error, Result};
 use datafusion_sql::sqlparser::ast::{CastKind, DataType, Expr, TimezoneInfo};
 
 use super::forms::call;
 
-/// The plain call for one that reads the clock or gives a random number. The name is in capitals.
+/// The plain call for a clock or a random number. The name is in capitals.
 pub(super) fn plain(name: &str, args: &[Expr]) -> Result<Option<Expr>> {
     let now = || call("current_row_timestamp", Vec::new());
     Ok(Some(match (name, args) {

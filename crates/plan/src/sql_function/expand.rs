@@ -1,8 +1,8 @@
 //! Replaces calls of declared functions by their bodies.
 //!
-//! A parameter becomes the argument itself. So an argument is evaluated only where the body needs it, and the
-//! optimizer computes it once if the body names it several times. An argument whose value differs at each
-//! evaluation, such as `RANDOM()`, must be named once.
+//! An argument replaces its parameter. So it is evaluated only where the body needs it, and the optimizer
+//! computes it once if the body reads it several times. A volatile argument, such as `RANDOM()`, may be read
+//! only once.
 
 use std::collections::BTreeSet;
 
@@ -17,12 +17,12 @@ use crate::rel::{Rel, name_of};
 use crate::rewrite::change_expressions;
 use crate::walk::Walk;
 
-/// Expressions that the calls of one statement may become.
+/// The number of expressions that the calls of one statement may expand to.
 const NODES_MAX: usize = 50_000;
-/// Expressions within expressions after expansion.
+/// The nesting of expressions after expansion.
 const DEPTH_MAX: usize = 150;
 
-/// The declared functions that a plan calls before it is expanded.
+/// The declared functions that a plan calls before expansion.
 pub(crate) fn called_functions(plan: &Rel) -> Result<BTreeSet<CalledFunction>> {
     let mut found = BTreeSet::new();
     plan.see(&mut |node| {
@@ -42,7 +42,7 @@ pub(crate) fn called_functions(plan: &Rel) -> Result<BTreeSet<CalledFunction>> {
     Ok(found)
 }
 
-/// Replaces every call. Its arguments have the types of the parameters by now.
+/// Replaces every call. The arguments already have the types of the parameters.
 pub(crate) fn expand_calls(plan: Rel) -> Result<Rel> {
     if called_functions(&plan)?.is_empty() {
         return Ok(plan);
@@ -84,7 +84,7 @@ fn expand(expr: Expr, nodes_left: &mut usize) -> Result<Transformed<Expr>> {
         return Err(through(error.remedy("use each parameter less often, or compute its value in a view")));
     };
     *nodes_left = rest;
-    // Operands first: the columns of an argument are not parameters.
+    // Operands first, because columns of an argument are not parameters.
     let body = function.body.clone().walk_up(&mut |expr| {
         let Expr::Column(column) = &expr else { return Ok(Transformed::no(expr)) };
         let arguments = function.parameters.iter().zip(&call.args);
@@ -94,12 +94,12 @@ fn expand(expr: Expr, nodes_left: &mut usize) -> Result<Transformed<Expr>> {
     Ok(Transformed::yes(body.data))
 }
 
-/// The number of expressions in an expression, with itself.
+/// The number of expressions in an expression, including itself.
 pub(super) fn count_nodes(expr: &Expr) -> usize {
     count(expr, |_| true)
 }
 
-/// How often an expression names a column.
+/// The number of references to a column.
 pub(super) fn count_columns(expr: &Expr, name: &str) -> usize {
     count(expr, |expr| matches!(expr, Expr::Column(column) if name_of(column) == name))
 }

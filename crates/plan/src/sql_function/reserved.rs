@@ -1,9 +1,9 @@
-//! Names that a declared function cannot have, besides those of the libraries' functions: SQL gives them a
+//! Names that a declared function cannot have, besides those of built-in functions, because SQL gives them a
 //! meaning.
 
 use crate::spelling::is_refused;
 
-/// Calls that the grammar or the rewriting of queries knows.
+/// Calls known to the grammar or to `spelling`.
 const RESERVED: [&str; 80] = [
     "ALL",
     "AND",
@@ -87,7 +87,7 @@ const RESERVED: [&str; 80] = [
     "TUMBLE_START",
 ];
 
-/// Whether SQL gives the name a meaning. It is in any case.
+/// Whether SQL gives the name a meaning, ignoring case.
 pub(crate) fn is_reserved(name: &str) -> bool {
     let name = name.to_uppercase();
     RESERVED.contains(&name.as_str()) || is_refused(&name)

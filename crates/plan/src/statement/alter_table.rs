@@ -1,4 +1,4 @@
-//! `ALTER TABLE`: what changes in the declaration of a table.
+//! Parses `ALTER TABLE`, and applies it to a declaration.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -22,7 +22,7 @@ pub(crate) struct AlterTable {
 }
 
 impl AlterTable {
-    /// The name that the table has afterwards, if it has another one.
+    /// The table's new name, if it is renamed.
     pub(crate) fn new_name(&self) -> Option<&Ident> {
         match &self.change {
             Change::RenameTo(name) => Some(name),
@@ -38,16 +38,16 @@ pub(crate) enum Change {
     RenameColumn(Ident, Ident),
     SetOptions(BTreeMap<String, String>),
     ResetOptions(Vec<String>),
-    /// Columns, each with its place, a watermark or a primary key, which the table must not have.
+    /// Columns with their positions, a watermark or a primary key. The table must not have them.
     Add(Elements),
-    /// The same, which the table must have.
+    /// The table must have them.
     Modify(Elements),
     DropColumns(Vec<Ident>),
     DropWatermark,
     DropPrimaryKey,
 }
 
-/// Parts of a declaration.
+/// Elements of a declaration.
 #[derive(Debug, Default)]
 pub(crate) struct Elements {
     columns: Vec<(ColumnDefinition, Option<Place>)>,
@@ -55,7 +55,7 @@ pub(crate) struct Elements {
     primary_key: Vec<Ident>,
 }
 
-/// Where a column comes.
+/// The position of a column.
 #[derive(Debug)]
 enum Place {
     First,
@@ -97,7 +97,7 @@ fn dropped(parser: &mut Parser) -> Result<Change> {
         return Ok(Change::DropPrimaryKey);
     }
     if parser.parse_keyword(Keyword::CONSTRAINT) {
-        // The only one is the primary key.
+        // The only constraint is the primary key.
         parsed(parser.parse_identifier())?;
         return Ok(Change::DropPrimaryKey);
     }
@@ -113,7 +113,7 @@ fn dropped(parser: &mut Parser) -> Result<Change> {
     Ok(Change::DropColumns(columns))
 }
 
-/// One part, or several in parentheses.
+/// Parses one element, or several in parentheses.
 fn elements(parser: &mut Parser) -> Result<Elements> {
     let several = parser.consume_token(&Token::LParen);
     let (mut parts, mut names) = (Elements::default(), BTreeSet::new());
@@ -141,11 +141,11 @@ fn elements(parser: &mut Parser) -> Result<Elements> {
 }
 
 impl CreateTable {
-    /// The declaration with a change.
+    /// Applies a change to the declaration.
     pub(crate) fn altered(mut self, change: Change) -> Result<CreateTable> {
         match change {
             Change::RenameTo(name) => {
-                // It stays in its database, if the new name has no other one.
+                // The table stays in its database, unless the new name has one.
                 let (mut own, mut new) = (parts_of(&self.name.value), parts_of(&name.value));
                 if new.len() == 1 {
                     own.pop();

@@ -1,6 +1,6 @@
 //! `CREATE FUNCTION f(a BIGINT, b STRING) RETURNS STRING RETURN expression`.
 //!
-//! sqlparser's own rule is not used: its types are not Flink's, and its parameters have no places.
+//! sqlparser's rule is not used: it has other types than Flink, and no places of parameters.
 
 use std::collections::BTreeSet;
 
@@ -67,7 +67,7 @@ pub(super) fn create_function(parser: &mut Parser, or_replace: bool, text: &str)
     Ok(CreateFunction { name, if_not_exists, or_replace, parameters, returns, body, body_start, text })
 }
 
-/// A type whose values include NULL.
+/// Parses a nullable type.
 fn any_value(parser: &mut Parser) -> Result<DataType> {
     let start = parser.peek_token_ref().span.start;
     let (data_type, nullable) = nullable_type(parser)?;

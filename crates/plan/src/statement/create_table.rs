@@ -1,6 +1,5 @@
 //! `CREATE TABLE` in Flink's grammar: physical and computed columns, a watermark, a primary key, options, and
-//! what it has in common with another table (`LIKE`), or the query whose columns and rows it has (`AS
-//! SELECT`).
+//! optionally `LIKE` another table or `AS SELECT`.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -25,7 +24,7 @@ pub(crate) struct CreateTable {
     pub(crate) columns: Vec<ColumnDefinition>,
     pub(crate) watermark: Option<WatermarkDefinition>,
     pub(crate) primary_key: Vec<Ident>,
-    /// The columns whose values divide the table into folders.
+    /// The columns whose values divide the table into directories.
     pub(crate) partitioned_by: Vec<Ident>,
     pub(crate) options: BTreeMap<String, String>,
     pub(crate) like: Option<Like>,
@@ -35,7 +34,7 @@ pub(crate) struct CreateTable {
 }
 
 impl CreateTable {
-    /// Of a table of this name, without anything.
+    /// An empty declaration.
     pub(super) fn new(name: Ident, start: Location) -> CreateTable {
         CreateTable {
             name,
@@ -60,14 +59,14 @@ pub(crate) struct ColumnDefinition {
     pub(crate) kind: ColumnKind,
 }
 
-/// Whether a column is part of the records, beside them or computed from them.
+/// Whether a column is content of the records, metadata, or computed.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum ColumnKind {
     Physical {
         data_type: DataType,
         nullable: bool,
     },
-    /// Of what a record has beside its content: `METADATA FROM 'key' VIRTUAL`.
+    /// Metadata of a record: `METADATA FROM 'key' VIRTUAL`.
     Metadata {
         data_type: DataType,
         nullable: bool,
@@ -85,7 +84,7 @@ pub(crate) struct WatermarkDefinition {
     pub(crate) start: Location,
 }
 
-/// `LIKE table (...)`: what else is taken over from a table than the columns of its records.
+/// `LIKE table (...)`: the parts that are taken from another table besides its physical columns.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Like {
     pub(crate) table: Ident,
@@ -97,13 +96,13 @@ pub(crate) struct Like {
     pub(crate) watermarks: Merging,
 }
 
-/// How a table that is like another one has a part of it.
+/// How a part of the other table is merged.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Merging {
-    /// It must not declare the same itself.
+    /// The new table must not declare the same.
     Including,
     Excluding,
-    /// What it declares itself counts.
+    /// The new table's declaration has priority.
     Overwriting,
 }
 
@@ -145,7 +144,7 @@ pub(super) fn create_table(parser: &mut Parser, start: Location, or_replace: boo
     Ok(table)
 }
 
-/// What follows `LIKE`. Without options: `(INCLUDING ALL OVERWRITING OPTIONS)`.
+/// Parses what follows `LIKE`. The default is `(INCLUDING ALL OVERWRITING OPTIONS)`.
 fn like(parser: &mut Parser) -> Result<Like> {
     let (table, all) = (table_name(parser)?, Merging::Including);
     let mut like = Like {
@@ -183,7 +182,7 @@ fn like(parser: &mut Parser) -> Result<Like> {
         }
         parts.push((part, merging));
     }
-    // ALL is for the parts that have no option of their own.
+    // ALL applies to the parts without an option of their own.
     parts.sort_by_key(|(part, _)| part != "ALL");
     for (part, merging) in parts {
         let Like { constraints, generated, metadata, options, partitions, watermarks, .. } = &mut like;
@@ -202,7 +201,7 @@ fn like(parser: &mut Parser) -> Result<Like> {
     Ok(like)
 }
 
-/// A column, a watermark or a constraint. `names` are those of the columns so far.
+/// Parses a column, a watermark or a constraint. `names`: the columns so far.
 pub(super) fn element(parser: &mut Parser, table: &mut CreateTable, names: &mut BTreeSet<String>) -> Result<()> {
     let start = parser.peek_token();
     if is_word(&start.token, "WATERMARK") && parser.peek_nth_token_ref(1).token.to_string().eq_ignore_ascii_case("FOR")
@@ -265,7 +264,7 @@ fn column(parser: &mut Parser, table: &mut CreateTable, names: &mut BTreeSet<Str
     Ok(())
 }
 
-/// `METADATA [FROM 'key'] [VIRTUAL]`. Without a key, the column's name is the key.
+/// Parses `METADATA [FROM 'key'] [VIRTUAL]`. The default key is the column's name.
 fn metadata(parser: &mut Parser, name: &str, data_type: DataType, nullable: bool) -> Result<ColumnKind> {
     parser.next_token();
     let key = match parser.parse_keyword(Keyword::FROM) {

@@ -1,4 +1,4 @@
-//! `CREATE`, `DROP` and `USE` of catalogs and databases.
+//! Parses `CREATE`, `DROP` and `USE` of catalogs and databases.
 
 use std::collections::BTreeMap;
 
@@ -11,8 +11,7 @@ use datafusion_sql::sqlparser::tokenizer::Location;
 use super::create_table::{comment, options};
 use super::parsed;
 
-/// A statement about the places that tables are in. A database is named by one part, or by two with its
-/// catalog.
+/// A statement on catalogs or databases. A database is named by one part, or by two with its catalog.
 #[derive(Debug)]
 pub(crate) enum PlaceStatement {
     CreateDatabase { database: Place, if_not_exists: bool },
@@ -22,7 +21,7 @@ pub(crate) enum PlaceStatement {
     UseCatalog(Place),
 }
 
-/// The parts of a name.
+/// A name of one or more parts.
 #[derive(Debug)]
 pub(crate) struct Place {
     parts: Vec<Ident>,
@@ -35,7 +34,7 @@ impl Place {
     }
 }
 
-/// After `CREATE`, unless something else is created.
+/// Parses what follows `CREATE`. `None`: something else is created.
 pub(super) fn create(parser: &mut Parser) -> Result<Option<PlaceStatement>> {
     let Some(kind) = parser.parse_one_of_keywords(&[Keyword::DATABASE, Keyword::CATALOG]) else { return Ok(None) };
     let if_not_exists = parser.parse_keywords(&[Keyword::IF, Keyword::NOT, Keyword::EXISTS]);
@@ -43,13 +42,13 @@ pub(super) fn create(parser: &mut Parser) -> Result<Option<PlaceStatement>> {
     comment(parser)?;
     let options = if parser.parse_keyword(Keyword::WITH) { options(parser)? } else { BTreeMap::new() };
     Ok(Some(match kind {
-        // Options of a database say nothing of its tables.
+        // Options of a database have no effect on its tables.
         Keyword::DATABASE => PlaceStatement::CreateDatabase { database: named, if_not_exists },
         _ => PlaceStatement::CreateCatalog { catalog: named, options, if_not_exists },
     }))
 }
 
-/// After `DROP`, unless something else is dropped.
+/// Parses what follows `DROP`. `None`: something else is dropped.
 pub(super) fn drop_place(parser: &mut Parser) -> Result<Option<PlaceStatement>> {
     if !parser.parse_keyword(Keyword::DATABASE) {
         return Ok(None);

@@ -1,7 +1,7 @@
-//! Limits of the nesting of a statement, so that no input exhausts a stack.
+//! Limits the nesting of a statement, so that no input exhausts the stack.
 //!
-//! The parser limits nesting in brackets, but not chains of operators: it parses them to a tree as deep as
-//! the chain is long. Chains of AND, OR and `||` become shallow trees; the length of other chains is limited.
+//! The parser limits nested brackets, but not chains of operators, whose tree is as deep as the chain is
+//! long. Chains of AND, OR and `||` are converted to shallow trees. The length of other chains is limited.
 
 use std::ops::ControlFlow;
 
@@ -13,27 +13,27 @@ use datafusion_sql::sqlparser::tokenizer::{Token, TokenWithSpan};
 use crate::place::at;
 use crate::walk::change_syntax;
 
-/// Operands of one chain of AND, OR and `||`, also mixed.
+/// Operands of a chain of AND, OR and `||`, which may be mixed.
 const CHAIN_MAX: usize = 4_000;
-/// Words and signs between two commas, brackets or members of such a chain.
+/// Tokens between two commas, brackets or operators of such a chain.
 const RUN_MAX: usize = 600;
 /// UNION, INTERSECT and EXCEPT in one statement.
 const SETS_MAX: usize = 200;
-/// Columns that a SELECT names. The library's time for aggregates grows with their square.
+/// Columns of a SELECT. DataFusion's time for aggregates grows with their square.
 const SELECTED_MAX: usize = 10_000;
 /// Columns of a table.
 pub(super) const COLUMNS_MAX: usize = 10_000;
-/// Expressions within expressions.
+/// Nested expressions.
 const DEPTH_MAX: usize = 150;
 
 fn too_much(what: &str, token: &TokenWithSpan) -> Error {
     Error::user(what).at(at(token.span.start)).remedy("divide it among several views, or shorten it with IN (...)")
 }
 
-/// Refuses, before parsing, tokens that would nest too deeply.
+/// Refuses tokens that would nest too deeply, before parsing.
 pub(super) fn check_tokens(tokens: &[TokenWithSpan]) -> Result<()> {
     let mut sets = 0;
-    // For each open bracket: the length of the chain so far, and of the run since its last member.
+    // For each open bracket: the length of the chain, and of the run since its last operator.
     let mut open = vec![(0, 0)];
     for token in tokens {
         let keyword = if let Token::Word(word) = &token.token { word.keyword } else { Keyword::NoKeyword };
@@ -65,7 +65,8 @@ pub(super) fn check_tokens(tokens: &[TokenWithSpan]) -> Result<()> {
     Ok(())
 }
 
-/// Converts chains of AND, OR and `||` to shallow trees, and refuses expressions that still nest too deeply.
+/// Converts chains of AND, OR and `||` to shallow trees, and refuses expressions that are still nested too
+/// deeply.
 pub(super) fn flatten<T: VisitMut>(mut tree: T) -> Result<T> {
     let mut flattening = Flattening { depth: 0 };
     match change_syntax(&mut tree, &mut flattening) {
@@ -126,7 +127,7 @@ fn operands(chain: Expr, of: &BinaryOperator) -> Vec<Expr> {
     operands
 }
 
-/// Pairs neighbours until one tree is left. A short chain is left as it is.
+/// Joins neighbours until one tree is left. A short chain stays as it is.
 fn balanced(op: &BinaryOperator, operands: Vec<Expr>) -> Expr {
     const FEW: usize = 8;
     let join =

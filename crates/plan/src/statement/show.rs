@@ -1,4 +1,4 @@
-//! `SHOW` and `DESCRIBE`.
+//! Parses `SHOW` and `DESCRIBE`.
 
 use anabranch_model::{Error, Result};
 use datafusion_sql::sqlparser::ast::Ident;
@@ -15,18 +15,18 @@ use crate::place::at;
 pub(crate) enum Show {
     /// The options of `SET`.
     Settings,
-    /// The names of tables and views, or of views only, in a database.
+    /// The tables and views, or only the views, of a database.
     Relations {
         views: bool,
         of: Option<Place>,
         pattern: Option<Pattern>,
     },
-    /// The names of the functions; of those that statements have declared if `user`.
+    /// All functions, or only the declared ones if `user`.
     Functions {
         user: bool,
         pattern: Option<Pattern>,
     },
-    /// The connectors, each with what its tables are.
+    /// The connectors, each with a description of its tables.
     Connectors,
     Catalogs,
     Databases,
@@ -40,7 +40,7 @@ pub(crate) enum Show {
     CreateFunction(Ident),
 }
 
-/// `[NOT] LIKE 'pattern'` or `[NOT] ILIKE 'pattern'`, for names.
+/// `[NOT] LIKE 'pattern'` or `[NOT] ILIKE 'pattern'` on names.
 #[derive(Debug)]
 pub(crate) struct Pattern {
     text: String,
@@ -49,7 +49,7 @@ pub(crate) struct Pattern {
 }
 
 impl Pattern {
-    /// Whether a name is shown.
+    /// Whether the pattern matches a name.
     pub(crate) fn takes(&self, name: &str) -> bool {
         let found = match self.any_case {
             true => like(&name.to_lowercase(), &self.text.to_lowercase()),
@@ -59,11 +59,11 @@ impl Pattern {
     }
 }
 
-/// `_` is any character, `%` any text.
+/// `_` matches any character, `%` any text.
 fn like(name: &str, pattern: &str) -> bool {
     let (name, pattern): (Vec<char>, Vec<char>) = (name.chars().collect(), pattern.chars().collect());
     let (mut at, mut next) = (0, 0);
-    // What follows the last `%`, and where it was looked for.
+    // The position in the pattern after the last `%`, and the position in the name where its match was tried.
     let mut after: Option<(usize, usize)> = None;
     while at < name.len() {
         match pattern.get(next) {
@@ -150,7 +150,7 @@ fn pattern(parser: &mut Parser) -> Result<Option<Pattern>> {
 pub(super) fn describe(parser: &mut Parser) -> Result<Show> {
     parser.next_token();
     let is_word = |place| matches!(parser.peek_nth_token_ref(place).token, Token::Word(_));
-    // A table may have the name of the word.
+    // A table may have the name EXTENDED or TABLE.
     let _ = is_word(1) && (parser.parse_keyword(Keyword::EXTENDED) || parser.parse_keyword(Keyword::TABLE));
     Ok(Show::Columns(table_name(parser)?))
 }
