@@ -46,22 +46,22 @@ pub(crate) fn apply(left: Rel, right: Rel, kind: JoinType, on: Vec<Expr>, functi
     if !matches!(kind, JoinType::Inner | JoinType::Left | JoinType::LeftSemi | JoinType::LeftAnti) {
         return internal_err!("{kind} is no dependent join");
     }
-    let around = Around::new(left, right, functions)?;
+    let join = DependentJoin::new(left, right, functions)?;
     let interest = match kind {
         JoinType::LeftSemi | JoinType::LeftAnti if on.is_empty() => Interest::Existence,
         JoinType::LeftSemi | JoinType::LeftAnti => Interest::Values,
         _ => Interest::Rows,
     };
-    if let Some(lifted) = around.lift(&around.subquery, interest)?
-        && let Some(joined) = around.join_lifted(lifted, kind, &on)?
+    if let Some(lifted) = join.lift(&join.subquery, interest)?
+        && let Some(joined) = join.join_lifted(lifted, kind, &on)?
     {
         return Ok(joined);
     }
-    let rows = around.domain(&around.subquery, interest)?;
-    let mut joined = Lifted::of(rows.plan);
-    joined.conditions = around.same_values(&rows.domain)?;
+    let rows = join.domain(&join.subquery, interest)?;
+    let mut joined = Lifted::new(rows.plan);
+    joined.conditions = join.same_values(&rows.domain)?;
     joined.conditions.extend(on);
-    let joined = around.join_lifted(joined, kind, &[])?;
+    let joined = join.join_lifted(joined, kind, &[])?;
     joined.map_or_else(|| internal_err!("the rows of all values can be joined"), Ok)
 }
 
@@ -78,30 +78,30 @@ enum Interest {
 
 impl Interest {
     /// The interest in the inputs of a node that passes on only some of their rows.
-    fn of_some(self) -> Self {
+    fn in_filtered_input(self) -> Self {
         self.min(Interest::Values)
     }
 }
 
 /// An outer query and its correlated subquery.
-struct Around<'a> {
-    plan: Rel,
-    columns: BTreeSet<Column>,
+struct DependentJoin<'a> {
+    outer: Rel,
+    outer_columns: BTreeSet<Column>,
     subquery: Rel,
     /// The outer columns that the subquery reads, without duplicates.
     read: Vec<Column>,
     functions: &'a Functions,
 }
 
-impl<'a> Around<'a> {
-    fn new(plan: Rel, subquery: Rel, functions: &'a Functions) -> Result<Self> {
-        let columns = plan.ids().into_iter().collect();
-        let mut around = Around { plan, columns, subquery, read: Vec::new(), functions };
+impl<'a> DependentJoin<'a> {
+    fn new(outer: Rel, subquery: Rel, functions: &'a Functions) -> Result<Self> {
+        let outer_columns = outer.ids().into_iter().collect();
+        let mut join = DependentJoin { outer, outer_columns, subquery, read: Vec::new(), functions };
         let mut read = Vec::new();
-        around.subquery.see(&mut |node| {
+        join.subquery.see(&mut |node| {
             for expr in node.expressions() {
                 expr.see(&mut |expr| {
-                    if let Some(column) = around.column(expr)
+                    if let Some(column) = join.outer_column(expr)
                         && !read.contains(column)
                     {
                         read.push(column.clone());
@@ -111,37 +111,37 @@ impl<'a> Around<'a> {
             }
             Ok(TreeNodeRecursion::Continue)
         })?;
-        around.read = read;
-        Ok(around)
+        join.read = read;
+        Ok(join)
     }
 
     /// The outer column that an expression names.
-    fn column<'e>(&self, expr: &'e Expr) -> Option<&'e Column> {
+    fn outer_column<'e>(&self, expr: &'e Expr) -> Option<&'e Column> {
         match expr {
-            Expr::OuterReferenceColumn(_, column) if self.columns.contains(column) => Some(column),
+            Expr::OuterReferenceColumn(_, column) if self.outer_columns.contains(column) => Some(column),
             _ => None,
         }
     }
 
     /// Whether an expression reads outer columns.
-    fn is_read_by(&self, expr: &Expr) -> Result<bool> {
-        expr.has(&|expr| Ok(self.column(expr).is_some()))
+    fn reads_outer(&self, expr: &Expr) -> Result<bool> {
+        expr.has(&|expr| Ok(self.outer_column(expr).is_some()))
     }
 
     /// Whether one of several expressions reads outer columns.
-    fn is_read_by_any<'e>(&self, exprs: impl IntoIterator<Item = &'e Expr>) -> Result<bool> {
-        exprs.into_iter().try_fold(false, |reads, expr| Ok(reads || self.is_read_by(expr)?))
+    fn reads_outer_any<'e>(&self, exprs: impl IntoIterator<Item = &'e Expr>) -> Result<bool> {
+        exprs.into_iter().try_fold(false, |reads, expr| Ok(reads || self.reads_outer(expr)?))
     }
 
     /// Whether a plan reads outer columns.
-    fn decides(&self, plan: &Rel) -> Result<bool> {
-        plan.has(&|node| self.is_read_by_any(node.expressions()))
+    fn is_correlated(&self, plan: &Rel) -> Result<bool> {
+        plan.has(&|node| self.reads_outer_any(node.expressions()))
     }
 
     /// Replaces the outer columns that an expression reads.
-    fn with(&self, expr: Expr, column_of: &dyn Fn(&Column) -> Column) -> Result<Expr> {
+    fn replace_outer(&self, expr: Expr, column_of: &dyn Fn(&Column) -> Column) -> Result<Expr> {
         let changed = expr.walk_up(&mut |expr| {
-            Ok(match self.column(&expr) {
+            Ok(match self.outer_column(&expr) {
                 Some(column) => Transformed::yes(Expr::Column(column_of(column))),
                 None => Transformed::no(expr),
             })
@@ -150,8 +150,8 @@ impl<'a> Around<'a> {
     }
 
     /// The expression over the columns of both sides of a join.
-    fn joined(&self, expr: Expr) -> Result<Expr> {
-        self.with(expr, &Column::clone)
+    fn over_both(&self, expr: Expr) -> Result<Expr> {
+        self.replace_outer(expr, &Column::clone)
     }
 
     /// The error for a subquery that cannot be joined.
@@ -166,7 +166,7 @@ impl<'a> Around<'a> {
 }
 
 /// The columns that expressions read.
-fn needed<'e>(exprs: impl Iterator<Item = &'e Expr>) -> BTreeSet<Column> {
+fn columns_read<'e>(exprs: impl Iterator<Item = &'e Expr>) -> BTreeSet<Column> {
     exprs.flat_map(columns_in).collect()
 }
 

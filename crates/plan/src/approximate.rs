@@ -11,7 +11,7 @@ use datafusion_expr::{Expr, ExprSchemable, Operator, binary_expr, cast};
 
 use crate::exact::{nearest, operator_of};
 use crate::rel::{Columns, Rel, Union, computed, kept, project};
-use crate::rewrite::{Scope, is_comparison};
+use crate::rewrite::{InputColumns, is_comparison};
 use crate::walk::Walk;
 
 /// Functions that convert all arguments to one type.
@@ -20,7 +20,7 @@ const OF_ONE_TYPE: [&str; 6] = ["coalesce", "greatest", "ifnull", "least", "null
 /// Converts each DECIMAL operand beside floating point to DOUBLE: in comparisons, arithmetic, `BETWEEN`,
 /// `IN`, `CASE`, and functions that convert all arguments to one type. Runs before DataFusion's type
 /// coercion.
-pub(crate) fn approximate_decimals(expr: Expr, scope: &Scope) -> Result<Transformed<Expr>> {
+pub(crate) fn approximate_decimals(expr: Expr, scope: &InputColumns) -> Result<Transformed<Expr>> {
     expr.walk_up(&mut |expr| approximate(expr, scope.columns()))
 }
 

@@ -7,11 +7,11 @@ use datafusion_common::tree_node::Transformed;
 use datafusion_expr::utils::{conjunction, disjunction};
 use datafusion_expr::{BinaryExpr, Expr, Operator, lit};
 
-use crate::rewrite::Scope;
+use crate::rewrite::InputColumns;
 use crate::walk::Walk;
 
 /// Replaces comparisons of row constructors. Runs before type coercion, so that the fields get their types.
-pub(crate) fn compare_fields(expr: Expr, _: &Scope) -> Result<Transformed<Expr>> {
+pub(crate) fn compare_fields(expr: Expr, _: &InputColumns) -> Result<Transformed<Expr>> {
     expr.walk_up(&mut |expr| {
         let compared = match &expr {
             Expr::BinaryExpr(BinaryExpr { left, op: Operator::Eq, right }) => equal(left, right),

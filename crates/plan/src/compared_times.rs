@@ -7,12 +7,12 @@ use datafusion_common::{DFSchema, ExprSchema, Result};
 use datafusion_expr::planner::{ExprPlanner, PlannerResult, RawBinaryExpr};
 use datafusion_expr::{BinaryExpr, Expr, ExprSchemable, cast};
 
-use crate::rewrite::{Scope, is_comparison};
+use crate::rewrite::{InputColumns, is_comparison};
 use crate::walk::Walk;
 
 /// Converts constant texts to the type of the time that they are compared with. As in Flink, further digits
 /// are cut.
-pub(crate) fn read_texts(expr: Expr, scope: &Scope) -> Result<Transformed<Expr>> {
+pub(crate) fn read_texts(expr: Expr, scope: &InputColumns) -> Result<Transformed<Expr>> {
     let schema: &dyn ExprSchema = scope.columns().as_ref();
     expr.walk_up(&mut |expr| {
         let found = match expr {

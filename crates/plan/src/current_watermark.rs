@@ -25,7 +25,7 @@ struct CurrentWatermark {
     signature: Signature,
     /// The type of the result, once the argument is known to be an event time. From then on the call has no
     /// argument, because the planner may replace a column by the expression that computes it.
-    settled: Option<DataType>,
+    checked: Option<DataType>,
 }
 
 impl ScalarUDFImpl for CurrentWatermark {
@@ -38,7 +38,7 @@ impl ScalarUDFImpl for CurrentWatermark {
     }
 
     fn return_type(&self, arguments: &[DataType]) -> Result<DataType> {
-        match (&self.settled, arguments) {
+        match (&self.checked, arguments) {
             (Some(data_type), _) => Ok(data_type.clone()),
             (None, [DataType::Timestamp(_, zone)]) => Ok(DataType::Timestamp(TimeUnit::Millisecond, zone.clone())),
             (None, _) => Err(through(no_event_time())),
@@ -54,7 +54,7 @@ impl ScalarUDFImpl for CurrentWatermark {
 pub(crate) fn function() -> Arc<ScalarUDF> {
     static FUNCTION: LazyLock<Arc<ScalarUDF>> = LazyLock::new(|| {
         let signature = Signature::any(1, Volatility::Volatile);
-        Arc::new(ScalarUDF::new_from_impl(CurrentWatermark { signature, settled: None }))
+        Arc::new(ScalarUDF::new_from_impl(CurrentWatermark { signature, checked: None }))
     });
     Arc::clone(&FUNCTION)
 }
@@ -92,20 +92,20 @@ fn calls(node: &Rel) -> bool {
 }
 
 /// Checks the arguments of all calls, and removes them.
-pub(crate) fn settle(plan: Rel) -> Result<Rel> {
-    let settled = plan.walk_up(&mut |node| {
+pub(crate) fn check_calls(plan: Rel) -> Result<Rel> {
+    let checked = plan.walk_up(&mut |node| {
         if !calls(&node) {
             return Ok(Transformed::no(node));
         }
         let inputs: Vec<Rel> = node.inputs().into_iter().cloned().collect();
-        let node = change_expressions(node, &mut |expr| expr.walk_up(&mut |expr| settle_call(expr, &inputs)))?;
+        let node = change_expressions(node, &mut |expr| expr.walk_up(&mut |expr| check_call(expr, &inputs)))?;
         node.map_data(Rel::with_types)
     });
-    settled.map(|settled| settled.data)
+    checked.map(|checked| checked.data)
 }
 
-fn settle_call(expr: Expr, inputs: &[Rel]) -> Result<Transformed<Expr>> {
-    let Some((call, CurrentWatermark { settled: None, .. })) = call_of(&expr) else { return Ok(Transformed::no(expr)) };
+fn check_call(expr: Expr, inputs: &[Rel]) -> Result<Transformed<Expr>> {
+    let Some((call, CurrentWatermark { checked: None, .. })) = call_of(&expr) else { return Ok(Transformed::no(expr)) };
     let [Expr::Column(column)] = call.args.as_slice() else { return Err(through(no_event_time())) };
     let mut places = inputs.iter().filter_map(|input| Some((input, input.columns().find(column)?)));
     let Some((input, index)) = places.next() else { return Ok(Transformed::no(expr)) };
@@ -116,15 +116,15 @@ fn settle_call(expr: Expr, inputs: &[Rel]) -> Result<Transformed<Expr>> {
     if !is_event_time {
         return Err(through(no_event_time()));
     }
-    let settled = Some(DataType::Timestamp(TimeUnit::Millisecond, zone.clone()));
+    let checked = Some(DataType::Timestamp(TimeUnit::Millisecond, zone.clone()));
     let signature = Signature::nullary(Volatility::Volatile);
-    let function = Arc::new(ScalarUDF::new_from_impl(CurrentWatermark { signature, settled }));
+    let function = Arc::new(ScalarUDF::new_from_impl(CurrentWatermark { signature, checked }));
     Ok(Transformed::yes(Expr::ScalarFunction(ScalarFunction::new_udf(function, Vec::new()))))
 }
 
 /// The column of the source's rows that replaces a checked call.
 pub(crate) fn column_of(expr: &Expr) -> Option<Expr> {
-    let (_, CurrentWatermark { settled: Some(data_type), .. }) = call_of(expr)? else { return None };
+    let (_, CurrentWatermark { checked: Some(data_type), .. }) = call_of(expr)? else { return None };
     let stamp = Stamp::Watermark.placeholder();
     Some(if data_type == current_watermark_field().data_type() { stamp } else { cast(stamp, data_type.clone()) })
 }

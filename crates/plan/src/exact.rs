@@ -24,7 +24,7 @@ use datafusion_expr::{
 use datafusion_sql::sqlparser::ast;
 
 use crate::place::through;
-use crate::rewrite::Scope;
+use crate::rewrite::InputColumns;
 use crate::spelling::similar_regex;
 use crate::walk::Walk;
 
@@ -164,11 +164,11 @@ impl ScalarUDFImpl for Typed {
 
 /// Converts texts and floating-point constants by our rules, and checks arithmetic of constants, before the
 /// optimizer computes constants.
-pub(crate) fn settle_constants(expr: Expr, scope: &Scope) -> Result<Transformed<Expr>> {
-    expr.walk_up(&mut |expr| settle(expr, scope))
+pub(crate) fn convert_constants(expr: Expr, scope: &InputColumns) -> Result<Transformed<Expr>> {
+    expr.walk_up(&mut |expr| convert(expr, scope))
 }
 
-fn settle(expr: Expr, scope: &Scope) -> Result<Transformed<Expr>> {
+fn convert(expr: Expr, scope: &InputColumns) -> Result<Transformed<Expr>> {
     let (inner, field, safe) = match expr {
         Expr::Cast(cast) if is_own_cast(&cast.expr, cast.field.data_type(), scope) => (cast.expr, cast.field, false),
         Expr::TryCast(cast) if is_own_cast(&cast.expr, cast.field.data_type(), scope) => (cast.expr, cast.field, true),
@@ -285,7 +285,7 @@ fn whole(value: &ScalarValue) -> Option<i64> {
 }
 
 /// Whether DataFusion's conversion gives other results.
-fn is_own_cast(expr: &Expr, to: &DataType, scope: &Scope) -> bool {
+fn is_own_cast(expr: &Expr, to: &DataType, scope: &InputColumns) -> bool {
     scope.type_of(expr).is_ok_and(|from| converts_otherwise(&from, to))
 }
 

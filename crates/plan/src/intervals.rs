@@ -7,13 +7,13 @@ use datafusion_common::tree_node::Transformed;
 use datafusion_common::{Result, ScalarValue};
 use datafusion_expr::Expr;
 
-use crate::rewrite::Scope;
+use crate::rewrite::InputColumns;
 use crate::walk::Walk;
 
 const DAY_NS: i64 = 86_400_000_000_000;
 
 /// Normalizes constant intervals.
-pub(crate) fn without_days(expr: Expr, _: &Scope) -> Result<Transformed<Expr>> {
+pub(crate) fn without_days(expr: Expr, _: &InputColumns) -> Result<Transformed<Expr>> {
     expr.walk_up(&mut |expr| match expr {
         Expr::Literal(ScalarValue::IntervalMonthDayNano(Some(interval)), metadata) => {
             let whole = in_nanoseconds(interval);

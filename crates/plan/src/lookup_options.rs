@@ -103,7 +103,7 @@ impl Given {
 
 impl LookupOptions {
     /// Extracts the lookup options from the options of a table.
-    pub(crate) fn take(all: &mut BTreeMap<String, String>) -> Result<LookupOptions> {
+    pub(crate) fn extract(all: &mut BTreeMap<String, String>) -> Result<LookupOptions> {
         let (own, others) = std::mem::take(all).into_iter().partition(|(name, _)| name.starts_with(PREFIX));
         *all = others;
         let mut own = Given(own);
@@ -189,7 +189,7 @@ mod tests {
     fn former_names_make_a_cache_as_in_flink() {
         let cache = |options: &[(&str, &str)]| {
             let mut options = options.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect();
-            LookupOptions::take(&mut options).map(|options| options.cache)
+            LookupOptions::extract(&mut options).map(|options| options.cache)
         };
         let partial = |rows_max, expire_after_write_ms, keeps_missing| {
             let rows_max = Some(rows_max);

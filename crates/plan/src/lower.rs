@@ -83,7 +83,7 @@ use crate::processing_time;
 use crate::rel::{Columns, Project, Rel};
 use crate::settings::{RuntimeMode, TableSettings};
 use crate::sql_function::CalledFunction;
-use crate::stamps::Reads;
+use crate::stamps::ReadStamps;
 use crate::table::Table;
 use crate::varying::{is_volatile, what_varies};
 
@@ -176,13 +176,13 @@ fn lower_labelled(outputs: &[&Output], catalog: &Catalog, options: &PlanOptions)
     let own = &catalog.settings.job.stage_parallelism;
     for output in outputs {
         let side_tables = &output.side_tables;
-        let reads = Reads::of(&output.plan);
+        let reads = ReadStamps::of_plan(&output.plan);
         let mut lowering = Lowering {
             catalog,
             side_tables,
             parallelism,
             own,
-            table: TableOptions::of(&output.table, &catalog.settings, &output.times_to_live)?,
+            table: TableOptions::new(&output.table, &catalog.settings, &output.times_to_live)?,
             mode: catalog.settings.runtime_mode,
             reads,
             by_clock: None,
@@ -254,7 +254,7 @@ struct Lowering<'a> {
     own: &'a BTreeMap<String, u32>,
     table: TableOptions<'a>,
     mode: RuntimeMode,
-    reads: Reads,
+    reads: ReadStamps,
     /// Whether the windows above use processing time. `None`: there are none.
     by_clock: Option<bool>,
     origins: Origins,

@@ -12,7 +12,7 @@ use datafusion_expr::{BinaryExpr, Expr, Operator, ScalarUDF, lit, not, when};
 
 use crate::place::through;
 use crate::rel::name_of;
-use crate::rewrite::{Scope, is_comparison};
+use crate::rewrite::{InputColumns, is_comparison};
 use crate::walk::Walk;
 
 /// Whether values of this type are maps or contain maps.
@@ -40,14 +40,14 @@ pub(crate) fn shown(expr: &Expr) -> String {
 }
 
 /// Converts comparisons of maps to calls of a function. Runs before DataFusion's type coercion.
-pub(crate) fn compare_maps(expr: Expr, scope: &Scope) -> Result<Transformed<Expr>> {
+pub(crate) fn compare_maps(expr: Expr, scope: &InputColumns) -> Result<Transformed<Expr>> {
     let Some(equal) = anabranch_functions::scalar_functions().get("map_equal") else {
         return Ok(Transformed::no(expr));
     };
     expr.walk_up(&mut |expr| compare(expr, scope, equal))
 }
 
-fn compare(expr: Expr, scope: &Scope, equal: &Arc<ScalarUDF>) -> Result<Transformed<Expr>> {
+fn compare(expr: Expr, scope: &InputColumns, equal: &Arc<ScalarUDF>) -> Result<Transformed<Expr>> {
     let operand = match &expr {
         Expr::BinaryExpr(binary) if is_comparison(binary.op) => &binary.left,
         Expr::Between(between) => &between.expr,

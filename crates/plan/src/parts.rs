@@ -11,6 +11,7 @@ use datafusion_sql::sqlparser::tokenizer::{Token, TokenWithSpan};
 use crate::origin::place_of;
 use crate::text::tokenize;
 
+/// A part of a text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct TextPart {
     /// Its first character.
@@ -21,10 +22,10 @@ pub struct TextPart {
 
 /// The parts of a text.
 #[derive(Debug, Default)]
-pub struct TextParts(Vec<Part>);
+pub struct TextParts(Vec<NumberedPart>);
 
 #[derive(Clone, Copy, Debug)]
-struct Part {
+struct NumberedPart {
     of: TextPart,
     /// The number of its clause, and its number in the clause.
     clause: usize,
@@ -54,10 +55,10 @@ impl TextParts {
             let around = self.0.iter().filter(|part| part.of.from <= *place && *place < part.of.to);
             around.max_by_key(|part| part.of.from)
         };
-        let mut parts: Vec<Part> = places.iter().filter_map(part_of).copied().collect();
+        let mut parts: Vec<NumberedPart> = places.iter().filter_map(part_of).copied().collect();
         parts.sort_by_key(|part| (part.of.from, part.of.to));
         parts.dedup_by_key(|part| part.of);
-        let mut found: Vec<Part> = Vec::new();
+        let mut found: Vec<NumberedPart> = Vec::new();
         for part in parts {
             match found.last_mut() {
                 Some(last) if last.clause == part.clause && last.number + 1 == part.number => {
@@ -96,7 +97,7 @@ enum Bound {
     /// It belongs to a part.
     None,
     /// It separates two parts of a clause.
-    Part,
+    Separator,
     /// It begins a clause.
     Clause { is_condition: bool },
 }
@@ -107,7 +108,7 @@ struct Scan<'t> {
     levels: Vec<Level>,
     /// The present statement declares a table, so its parentheses contain columns.
     declares: bool,
-    parts: Vec<Part>,
+    parts: Vec<NumberedPart>,
     clauses: usize,
 }
 
@@ -131,7 +132,7 @@ impl Scan<'_> {
             }
             _ => match self.bound(at) {
                 Bound::None => self.extend(at),
-                Bound::Part => {
+                Bound::Separator => {
                     if let Some(level) = self.levels.last_mut() {
                         level.end_part();
                     }
@@ -163,7 +164,7 @@ impl Scan<'_> {
         if has_or && let (Some(first), Some(last)) = (ended.first().copied(), ended.last().copied()) {
             ended = vec![TextPart { from: first.from, to: last.to }];
         }
-        self.parts.extend(ended.into_iter().enumerate().map(|(number, of)| Part { of, clause, number }));
+        self.parts.extend(ended.into_iter().enumerate().map(|(number, of)| NumberedPart { of, clause, number }));
     }
 
     /// Adds the token to the open part of its level.
@@ -206,10 +207,10 @@ impl Scan<'_> {
             Keyword::END if level.cases > 0 => level.cases -= 1,
             _ if level.cases > 0 => {}
             // A comma after ON separates tables.
-            _ if is_comma => return if level.is_condition { CLAUSE } else { Bound::Part },
+            _ if is_comma => return if level.is_condition { CLAUSE } else { Bound::Separator },
             Keyword::BETWEEN => level.betweens += 1,
             Keyword::AND if level.betweens > 0 => level.betweens -= 1,
-            Keyword::AND if level.is_condition => return Bound::Part,
+            Keyword::AND if level.is_condition => return Bound::Separator,
             Keyword::OR => level.has_or |= level.is_condition,
             Keyword::WHERE | Keyword::HAVING | Keyword::QUALIFY | Keyword::ON => {
                 return Bound::Clause { is_condition: true };

@@ -22,7 +22,7 @@ use datafusion_expr::Expr;
 use crate::approximate::{approximate_decimals, approximate_union};
 use crate::compared_rows::compare_fields;
 use crate::compared_times::read_texts;
-use crate::exact::settle_constants;
+use crate::exact::convert_constants;
 use crate::intervals::without_days;
 use crate::maps::compare_maps;
 use crate::origin::{first_span, or_at};
@@ -30,7 +30,7 @@ use crate::rel::{Distinct, Rel, aggregate};
 use crate::rewrite::{rewrite_expressions, rewrite_node, rewrite_nodes};
 use crate::sql_function::expand_calls;
 use crate::varying;
-use crate::zones::settle_times;
+use crate::zones::zone_times;
 
 pub(crate) struct Pass {
     pub(crate) name: &'static str,
@@ -81,13 +81,13 @@ pub(crate) const REWRITES: [Pass; 12] = [
         name: "settle",
         does: "names the time zone where a value depends on it, and converts constants exactly",
         place: "before constants are computed by the library's functions",
-        run: settle,
+        run: zones_and_constants,
     },
     Pass {
         name: "vary",
         does: "computes what has another value each time in one place",
         place: "before conditions move and expressions are copied",
-        run: |plan, _| varying::check(plan).and_then(varying::settle),
+        run: |plan, _| varying::check(plan).and_then(varying::isolate),
     },
     Pass {
         name: "orders",
@@ -162,10 +162,10 @@ fn compare(plan: Rel) -> Result<Rel> {
     compared.map(|plan| plan.data)
 }
 
-fn settle(plan: Rel, session: &Session) -> Result<Rel> {
+fn zones_and_constants(plan: Rel, session: &Session) -> Result<Rel> {
     rewrite_expressions(
         plan,
-        &[&|expr, scope| settle_times(expr, scope, session.zone), &without_days, &settle_constants],
+        &[&|expr, scope| zone_times(expr, scope, session.zone), &without_days, &convert_constants],
     )
 }
 

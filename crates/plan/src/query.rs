@@ -26,7 +26,7 @@ use crate::spelling;
 use crate::types::FlinkTypes;
 use crate::unsupported;
 use crate::walk::Walk;
-use crate::zones::settle_windows;
+use crate::zones::zone_windows;
 
 /// Plans queries against a catalog.
 pub(crate) struct Planner<'a> {
@@ -57,13 +57,13 @@ impl<'a> Planner<'a> {
 
     /// Binds a query that is run: the plan before all passes.
     pub(crate) fn query(&self, query: Box<Query>) -> Result<Rel> {
-        settle_windows(self.view(query)?, self.zone).map_err(planning_error)
+        zone_windows(self.view(query)?, self.zone).map_err(planning_error)
     }
 
     /// Binds a query of a view, which other queries use in their time zones.
     pub(crate) fn view(&self, query: Box<Query>) -> Result<Rel> {
         unsupported::check(&query)?;
-        Binder::new(self).bind(*query).and_then(current_watermark::settle).map_err(planning_error)
+        Binder::new(self).bind(*query).and_then(current_watermark::check_calls).map_err(planning_error)
     }
 
     pub(crate) fn catalog(&self) -> &Catalog {

@@ -225,18 +225,17 @@ impl Rel {
     pub(crate) fn inputs(&self) -> Vec<&Rel> {
         match self {
             Rel::Get(_) | Rel::Values(_) => Vec::new(),
-            Rel::Project(node) => vec![&node.input],
-            Rel::Filter(node) => vec![&node.input],
-            Rel::Aggregate(node) => vec![&node.input],
-            Rel::Over(node) => vec![&node.input],
-            Rel::Sort(node) => vec![&node.input],
-            Rel::Limit(node) => vec![&node.input],
-            Rel::Distinct(node) => vec![&node.input],
-            Rel::Assign(node) => vec![&node.input],
-            Rel::Unnest(node) => vec![&node.input],
-            Rel::Copies(node) => vec![&node.input],
-            Rel::Join(node) => vec![&node.left, &node.right],
-            Rel::Temporal(node) => vec![&node.left, &node.right],
+            Rel::Project(Project { input, .. })
+            | Rel::Filter(Filter { input, .. })
+            | Rel::Aggregate(Aggregate { input, .. })
+            | Rel::Over(Over { input, .. })
+            | Rel::Sort(Sort { input, .. })
+            | Rel::Limit(Limit { input, .. })
+            | Rel::Distinct(Distinct { input })
+            | Rel::Assign(WindowAssign { input, .. })
+            | Rel::Unnest(Unnest { input, .. })
+            | Rel::Copies(Copies { input, .. }) => vec![input],
+            Rel::Join(Join { left, right, .. }) | Rel::Temporal(TemporalJoin { left, right, .. }) => vec![left, right],
             Rel::Union(node) => node.inputs.iter().map(AsRef::as_ref).collect(),
         }
     }

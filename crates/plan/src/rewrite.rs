@@ -13,23 +13,23 @@ use crate::rel::{Change, Columns, Rel};
 use crate::walk::Walk;
 
 /// Changes one expression of a node.
-pub(crate) type Rewrite<'a> = &'a dyn Fn(Expr, &Scope) -> Result<Transformed<Expr>>;
+pub(crate) type Rewrite<'a> = &'a dyn Fn(Expr, &InputColumns) -> Result<Transformed<Expr>>;
 
 /// The columns that the expressions of a node can read.
-pub(crate) struct Scope {
+pub(crate) struct InputColumns {
     inputs: Vec<Arc<Columns>>,
     all: OnceCell<Arc<Columns>>,
     schema: OnceCell<DFSchemaRef>,
 }
 
-impl Scope {
-    pub(crate) fn of(plan: &Rel) -> Self {
+impl InputColumns {
+    pub(crate) fn of_node(plan: &Rel) -> Self {
         let inputs = plan.inputs().into_iter().map(|input| Arc::clone(input.shared_columns())).collect();
-        Scope { inputs, all: OnceCell::new(), schema: OnceCell::new() }
+        InputColumns { inputs, all: OnceCell::new(), schema: OnceCell::new() }
     }
 
     pub(crate) fn of_columns(columns: &Arc<Columns>) -> Self {
-        Scope { inputs: vec![Arc::clone(columns)], all: OnceCell::new(), schema: OnceCell::new() }
+        InputColumns { inputs: vec![Arc::clone(columns)], all: OnceCell::new(), schema: OnceCell::new() }
     }
 
     pub(crate) fn columns(&self) -> &Arc<Columns> {
@@ -74,7 +74,7 @@ pub(crate) fn rewrite_node(node: Rel, rewrites: &[Rewrite<'_>]) -> Result<Transf
     if matches!(node, Rel::Get(_)) {
         return Ok(Transformed::no(node));
     }
-    let scope = Scope::of(&node);
+    let scope = InputColumns::of_node(&node);
     let mut rewrite = |expr: Expr| {
         let mut all = Transformed::no(expr);
         for rewrite in rewrites {

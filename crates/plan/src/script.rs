@@ -21,7 +21,7 @@ use crate::rel::{Rel, named};
 use crate::settings::Settings;
 use crate::show::{declaration, show};
 use crate::sql_function::{SqlFunction, called_functions};
-use crate::statement::{CreateFunction, Insert, Place, PlaceStatement, Statement, parse};
+use crate::statement::{CreateFunction, DatabaseStatement, Insert, QualifiedName, Statement, parse};
 use crate::text::StatementText;
 use crate::{PlanOptions, TableResolver};
 
@@ -176,7 +176,7 @@ pub(crate) fn perform(
         Statement::AddJar => {
             Ok(Outcome::Note("ADD JAR has no effect: connectors and formats are part of the program".to_owned()))
         }
-        Statement::Place(statement) => perform_place(&statement, catalog).map(Outcome::Done),
+        Statement::Database(statement) => perform_database(&statement, catalog).map(Outcome::Done),
         Statement::Show(what) => show(&what, catalog, resolver).map(Outcome::Report),
         Statement::Explain { explained, verbose } => {
             explain(*explained, verbose, text, catalog, options).map(Outcome::Report)
@@ -186,21 +186,21 @@ pub(crate) fn perform(
 }
 
 /// Creates, drops or selects a database or catalog. Returns the message for the user.
-fn perform_place(statement: &PlaceStatement, catalog: &mut Catalog) -> Result<String> {
+fn perform_database(statement: &DatabaseStatement, catalog: &mut Catalog) -> Result<String> {
     let (databases, done) =
-        (&mut catalog.databases, |place: &Place, done: Result<String>| done.map_err(|e| e.at(at(place.start))));
+        (&mut catalog.databases, |place: &QualifiedName, done: Result<String>| done.map_err(|e| e.at(at(place.start))));
     match statement {
-        PlaceStatement::CreateDatabase { database, if_not_exists } => {
+        DatabaseStatement::CreateDatabase { database, if_not_exists } => {
             done(database, databases.create(&database.parts(), *if_not_exists))
         }
-        PlaceStatement::DropDatabase { database, if_exists, cascade } => {
+        DatabaseStatement::DropDatabase { database, if_exists, cascade } => {
             done(database, catalog.drop_database(&database.parts(), *if_exists, *cascade))
         }
-        PlaceStatement::UseDatabase(database) => done(database, databases.use_database(&database.parts())),
-        PlaceStatement::CreateCatalog { catalog, options, if_not_exists } => {
+        DatabaseStatement::UseDatabase(database) => done(database, databases.use_database(&database.parts())),
+        DatabaseStatement::CreateCatalog { catalog, options, if_not_exists } => {
             done(catalog, databases.create_catalog(&catalog.parts(), options, *if_not_exists))
         }
-        PlaceStatement::UseCatalog(catalog) => done(catalog, databases.use_catalog(&catalog.parts())),
+        DatabaseStatement::UseCatalog(catalog) => done(catalog, databases.use_catalog(&catalog.parts())),
     }
 }
 

@@ -128,7 +128,7 @@ impl Settings {
     fn with(&self, name: &str, value: &str, key_groups: u16) -> Result<Settings> {
         let mut next = self.clone();
         let checked = match find(name) {
-            Some(option) => (option.set)(&mut next, value, key_groups).and_then(|()| next.settle()),
+            Some(option) => (option.set)(&mut next, value, key_groups).and_then(|()| next.derive_job_options()),
             None => without_effect::check(name, value).ok_or_else(|| unknown(name))?,
         };
         checked.map_err(|error| error.at(format!("option '{name}'")))?;
@@ -136,7 +136,7 @@ impl Settings {
     }
 
     /// Sets the options of the job that depend on several others.
-    fn settle(&mut self) -> Result<()> {
+    fn derive_job_options(&mut self) -> Result<()> {
         autoscale::check(&self.autoscale)?;
         self.autoscale.observes_only = self.autoscale_mode == autoscale::Mode::Observe;
         self.job.autoscale = (self.autoscale_mode != autoscale::Mode::Off).then(|| self.autoscale.clone());

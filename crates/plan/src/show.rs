@@ -13,8 +13,8 @@ use crate::catalog::{Catalog, Relation};
 use crate::databases::parts_of;
 use crate::place::{at, planning_error};
 use crate::sql_function::SqlFunction;
-use crate::statement::{ColumnKind, CreateTable, Pattern, Place, Show};
-use crate::zones::settle_windows;
+use crate::statement::{ColumnKind, CreateTable, Pattern, QualifiedName, Show};
+use crate::zones::zone_windows;
 
 /// The output of a statement.
 pub(crate) fn show(what: &Show, catalog: &Catalog, resolver: &dyn TableResolver) -> Result<String> {
@@ -26,7 +26,7 @@ pub(crate) fn show(what: &Show, catalog: &Catalog, resolver: &dyn TableResolver)
             lines(catalog.settings.list().into_iter().map(|(name, value)| format!("{name} = {value}")).collect())
         }
         Show::Relations { views, of, pattern } => {
-            let parts = of.as_ref().map(Place::parts).unwrap_or_default();
+            let parts = of.as_ref().map(QualifiedName::parts).unwrap_or_default();
             let (of_catalog, database) = catalog.databases.existing(&parts).map_err(|e| match of {
                 Some(of) => e.at(at(of.start)),
                 None => e,
@@ -76,7 +76,7 @@ fn describe(relation: &Relation, zone: Option<&str>) -> Result<String> {
         Relation::Table(declared) => (&declared.plan, Some(&declared.table)),
         Relation::View(view) => (&view.plan, None),
     };
-    let plan = settle_windows(plan.clone(), zone).map_err(planning_error)?;
+    let plan = zone_windows(plan.clone(), zone).map_err(planning_error)?;
     let width = plan.columns().fields().iter().map(|f| f.name().chars().count()).max().unwrap_or(0);
     let physical = table.map(|table| table.physical.fields().iter().map(|field| field.name()));
     let physical: BTreeSet<&String> = physical.into_iter().flatten().collect();

@@ -69,7 +69,7 @@ fn keep_fraction(expr: &mut Expr) {
 }
 
 fn rewrite_call(expr: &mut Expr) -> Result<()> {
-    if let Some(call) = forms::plain_call(expr)?.or_else(|| overlaps::plain(expr)) {
+    if let Some(call) = forms::plain_call(expr)?.or_else(|| overlaps::comparisons(expr)) {
         *expr = call;
         return Ok(());
     }
@@ -78,15 +78,15 @@ fn rewrite_call(expr: &mut Expr) -> Result<()> {
     {
         value.value = Value::SingleQuotedString(text.clone());
     }
-    like::settle(expr)?;
+    like::escape(expr)?;
     similar::check(expr)?;
-    interval::settle(expr)?;
+    interval::normalize(expr)?;
     if let Some(later) = interval::multiplied(expr) {
         *expr = later;
         return Ok(());
     }
     forms::name_parts(expr);
-    numbers::settle(expr);
+    numbers::narrow_elements(expr);
     keep_fraction(expr);
     let Expr::Function(function) = expr else { return Ok(()) };
     let name = function.name.to_string().to_uppercase();
@@ -127,9 +127,9 @@ fn rewrite_call(expr: &mut Expr) -> Result<()> {
             vec![text(&unit.to_string().to_uppercase()), start.clone(), end.clone()],
         )),
         ("LISTAGG" | "PERCENTILE" | "APPROX_COUNT_DISTINCT" | "COUNT", Some(args)) => {
-            aggregates::plain(&name, args, function).map_err(|e| e.at(place))?
+            aggregates::replacement(&name, args, function).map_err(|e| e.at(place))?
         }
-        (name, args) => varying::plain(name, args.unwrap_or_default()).map_err(|e| e.at(place))?,
+        (name, args) => varying::replacement(name, args.unwrap_or_default()).map_err(|e| e.at(place))?,
     };
     if let Some(replaced) = replaced {
         *expr = replaced;

@@ -42,7 +42,7 @@ impl Stamp {
     }
 
     /// The stamp that a placeholder represents.
-    pub(crate) fn of(placeholder: &Placeholder) -> Option<Stamp> {
+    pub(crate) fn of_placeholder(placeholder: &Placeholder) -> Option<Stamp> {
         Stamp::ALL.into_iter().find(|stamp| *stamp.field().name() == placeholder.id)
     }
 
@@ -54,16 +54,16 @@ impl Stamp {
 
 /// The stamps that a query reads.
 #[derive(Clone, Copy, Default)]
-pub(crate) struct Reads {
+pub(crate) struct ReadStamps {
     /// `PROCTIME()`.
     pub(crate) clock: bool,
     /// `CURRENT_WATERMARK`.
     pub(crate) watermark: bool,
 }
 
-impl Reads {
-    pub(crate) fn of(plan: &Rel) -> Reads {
-        Reads { clock: processing_time::is_read(plan), watermark: current_watermark::is_read(plan) }
+impl ReadStamps {
+    pub(crate) fn of_plan(plan: &Rel) -> ReadStamps {
+        ReadStamps { clock: processing_time::is_read(plan), watermark: current_watermark::is_read(plan) }
     }
 
     /// The stamps, in the order of their columns.

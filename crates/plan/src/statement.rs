@@ -16,7 +16,7 @@ use datafusion_sql::sqlparser::tokenizer::{Location, Token, TokenWithSpan};
 pub(crate) use self::alter_table::AlterTable;
 pub(crate) use self::create_function::CreateFunction;
 pub(crate) use self::create_table::{ColumnDefinition, ColumnKind, CreateTable, Like, Merging, WatermarkDefinition};
-pub(crate) use self::databases::{Place, PlaceStatement};
+pub(crate) use self::databases::{DatabaseStatement, QualifiedName};
 pub(crate) use self::show::{Pattern, Show};
 use crate::databases::plain;
 use crate::dialect::{AnabranchDialect, NO_PARAMETERS};
@@ -53,7 +53,7 @@ pub(crate) enum Statement {
     /// Restores the initial value of an option. `None`: of all.
     Reset(Option<String>),
     Show(Show),
-    Place(PlaceStatement),
+    Database(DatabaseStatement),
     AddJar,
     Explain {
         explained: Box<Statement>,
@@ -153,7 +153,7 @@ fn statement(parser: &mut Parser, text: &str) -> Result<Statement> {
         Keyword::EXECUTE | Keyword::BEGIN => statement_set(parser),
         Keyword::SET => set(parser),
         Keyword::RESET => reset(parser),
-        Keyword::USE => databases::use_place(parser).map(Statement::Place),
+        Keyword::USE => databases::use_database(parser).map(Statement::Database),
         Keyword::ADD => add_jar(parser),
         Keyword::EXPLAIN => explain(parser, text),
         Keyword::SHOW => show::show(parser).map(Statement::Show),
@@ -185,7 +185,7 @@ pub(crate) fn parsed<T>(result: std::result::Result<T, ParserError>) -> Result<T
 fn create(parser: &mut Parser, text: &str) -> Result<Statement> {
     let start = parser.next_token().span.start;
     if let Some(place) = databases::create(parser)? {
-        return Ok(Statement::Place(place));
+        return Ok(Statement::Database(place));
     }
     let or_replace = parser.parse_keywords(&[Keyword::OR, Keyword::REPLACE]);
     let _ = parser.parse_one_of_keywords(&[Keyword::TEMPORARY, Keyword::TEMP]);
@@ -240,8 +240,8 @@ fn alter(parser: &mut Parser) -> Result<Statement> {
 
 fn drop_declared(parser: &mut Parser) -> Result<Statement> {
     parser.next_token();
-    if let Some(place) = databases::drop_place(parser)? {
-        return Ok(Statement::Place(place));
+    if let Some(place) = databases::drop_database(parser)? {
+        return Ok(Statement::Database(place));
     }
     let _ = parser.parse_keyword(Keyword::TEMPORARY);
     skip_system(parser);

@@ -114,7 +114,7 @@ impl Table {
         options.extend(planning.options_of(own));
         let (mut spec, mut options) =
             split_options(options, catalog.settings.key_groups(planning.key_groups)).map_err(here)?;
-        options.settle(&catalog.databases).map_err(here)?;
+        options.resolve_names(&catalog.databases).map_err(here)?;
         let declared = declared_schema(&statement.columns, &statement.primary_key)?;
         let mut metadata = metadata_columns(&statement.columns);
         let content = content_of(&declared, &metadata);
@@ -160,7 +160,7 @@ impl Table {
             scan = latest(scan, &table.primary_key, &catalog.functions)?;
         }
         let projection = Project { exprs: Vec::new(), input: Arc::new(scan), event_time, columns: Arc::default() };
-        Ok(Declared { table, plan: projection.of(columns).map_err(planning_error)? })
+        Ok(Declared { table, plan: projection.with_outputs(columns).map_err(planning_error)? })
     }
 
     /// The declared table of a scan.

@@ -121,7 +121,7 @@ pub(crate) fn plan_temporal_join(rows: Rows, mut join: Join, binder: &Binder<'_>
     let right = binder.relation(join.relation.clone(), env)?;
     let times = event_times(&right.plan);
     let of_left = env.scope(rows.items.clone());
-    let time = binder.plain(time, &Names::of(&of_left), env, "the time of FOR SYSTEM_TIME AS OF")?;
+    let time = binder.plain(time, &Names::new(&of_left), env, "the time of FOR SYSTEM_TIME AS OF")?;
     let asked = asked_table(&right.plan);
     let is_asked = asked.is_some() && is_processing_time(&time, &rows.plan);
     if !is_asked {
@@ -141,7 +141,7 @@ pub(crate) fn plan_temporal_join(rows: Rows, mut join: Join, binder: &Binder<'_>
     let items = binder.both_items(rows.items, right.items)?;
     let scope = env.scope(items.clone());
     let condition =
-        binder.plain(condition.clone(), &Names::of(&scope), env, "the condition of FOR SYSTEM_TIME AS OF")?;
+        binder.plain(condition.clone(), &Names::new(&scope), env, "the condition of FOR SYSTEM_TIME AS OF")?;
     let node = match is_asked {
         true => TemporalJoin::new([left.into(), right.plan.into()], (condition, None), Vec::new(), outer)?,
         false => {

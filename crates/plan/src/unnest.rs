@@ -96,7 +96,7 @@ pub(crate) fn plan_unnest(rows: Rows, join: &Join, binder: &Binder<'_>, env: &En
     let rows = over(rows, &join.relation, outer, binder, env)?;
     let Some(condition) = condition else { return Ok(rows) };
     let scope = env.scope(rows.items);
-    let condition = binder.plain(condition.clone(), &Names::of(&scope), env, "the condition of UNNEST")?;
+    let condition = binder.plain(condition.clone(), &Names::new(&scope), env, "the condition of UNNEST")?;
     let plan = rows.plan.filter(condition)?;
     Ok(Rows { plan, items: scope.items })
 }
@@ -113,7 +113,7 @@ fn over(rows: Rows, unnest: &TableFactor, outer: bool, binder: &Binder<'_>, env:
     };
     let Rows { plan: input, items } = rows;
     let scope = env.scope(items);
-    let value = binder.plain(value.clone(), &Names::of(&scope), env, "UNNEST")?;
+    let value = binder.plain(value.clone(), &Names::new(&scope), env, "UNNEST")?;
     let data_type = value.get_type(input.columns())?;
     let Some(element) = element_fields(&data_type) else {
         let what = format!("UNNEST takes an array or a map, and this is {}", sql_name(&data_type));

@@ -129,11 +129,11 @@ fn is_floating(expr: &Expr, schema: &Columns) -> bool {
 }
 
 /// Keeps volatile expressions in their place. [`check`] has refused copies.
-pub(crate) fn settle(plan: Rel) -> Result<Rel> {
+pub(crate) fn isolate(plan: Rel) -> Result<Rel> {
     if !is_volatile(&plan) {
         return Ok(plan);
     }
-    let settled = plan.walk_up(&mut |node| match node {
+    let isolated = plan.walk_up(&mut |node| match node {
         Rel::Filter(filter) if filter.predicate.is_volatile() => {
             let stays = match varies(&filter.predicate) {
                 true => is_of_one_table(&filter.input),
@@ -149,7 +149,7 @@ pub(crate) fn settle(plan: Rel) -> Result<Rel> {
         Rel::Join(join) if join.filter.as_ref().is_some_and(varies) => joined(join).map(Transformed::yes),
         node => apart(node),
     });
-    settled.map(|settled| settled.data)
+    isolated.map(|isolated| isolated.data)
 }
 
 /// Filters by a column that holds the volatile conditions.

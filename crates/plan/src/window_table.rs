@@ -87,7 +87,7 @@ pub(crate) fn plan_table_function(
     }
     let rows = binder.relation(table_factor(data, &function).map_err(through)?, env)?;
     let scope = Scope::new(rows.items.clone(), None);
-    let key = |key: ast::Expr| binder.plain(key, &Names::of(&scope), env, "PARTITION BY");
+    let key = |key: ast::Expr| binder.plain(key, &Names::new(&scope), env, "PARTITION BY");
     let partition = keys.into_iter().map(key).collect::<Result<Vec<_>>>()?;
     let time = descriptor(&time, &function).map_err(through)?;
     plan_window(Call { function, names: WINDOW_COLUMNS, time, lengths, partition }, rows, binder, env)
@@ -249,7 +249,7 @@ fn event_time(
     let place = at(column.span().start);
     let shown = column.to_string();
     let scope = Scope::new(items.to_vec(), None);
-    let time = binder.plain(column.clone(), &Names::of(&scope), env, "DESCRIPTOR")?;
+    let time = binder.plain(column.clone(), &Names::new(&scope), env, "DESCRIPTOR")?;
     let Expr::Column(of) = &time else { return Err(through(no_column(function, column))) };
     let field = input.columns().field_from_column(of)?;
     let index = input.columns().place(of).map_err(through)?;

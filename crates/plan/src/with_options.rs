@@ -35,7 +35,7 @@ pub(crate) enum Malformed {
 
 impl TableOptions {
     /// Resolves the names of tables in the present database.
-    pub(crate) fn settle(&mut self, databases: &Databases) -> Result<()> {
+    pub(crate) fn resolve_names(&mut self, databases: &Databases) -> Result<()> {
         let label = |name: &mut String, option: &str| -> Result<()> {
             *name = databases.path(name).map_err(|error| error.at(format!("option '{option}'")))?.label();
             Ok(())
@@ -103,7 +103,7 @@ pub(crate) fn split_options(
     if let Some(text) = all.remove("scan.parallelism") {
         options.scan_parallelism = Some(parse_parallelism(&text, key_groups).map_err(of("scan.parallelism"))?);
     }
-    options.lookup = LookupOptions::take(&mut all)?;
+    options.lookup = LookupOptions::extract(&mut all)?;
     options.malformed = malformed(&mut all)?;
     Ok((ConnectorSpec { connector, options: all }, options))
 }

@@ -15,7 +15,7 @@ use datafusion_expr::expr::ScalarFunction;
 use datafusion_expr::{Expr, ExprSchemable, cast, try_cast};
 
 use crate::rel::{Columns, Rel};
-use crate::rewrite::Scope;
+use crate::rewrite::InputColumns;
 use crate::walk::Walk;
 
 /// Parses a time zone. `None`: UTC.
@@ -73,26 +73,26 @@ fn offset_name(offset: &str) -> Option<String> {
 }
 
 /// Sets the time zone of windows over instants.
-pub(crate) fn settle_windows(plan: Rel, zone: Option<&str>) -> Planned<Rel> {
+pub(crate) fn zone_windows(plan: Rel, zone: Option<&str>) -> Planned<Rel> {
     let Some(zone) = zone else { return Ok(plan) };
-    let mut settle = |node: Rel| {
+    let mut zoned = |node: Rel| {
         let node = match node {
             Rel::Assign(assign) => Rel::Assign(assign.in_zone(zone)?),
             node => node.with_types()?,
         };
         Ok(Transformed::yes(node))
     };
-    Ok(plan.walk_up(&mut settle)?.data)
+    Ok(plan.walk_up(&mut zoned)?.data)
 }
 
 /// Adds the zone to conversions between instants and other types, and to calls of functions that depend on
 /// it. Runs when types are known and each conversion is a cast.
-pub(crate) fn settle_times(expr: Expr, scope: &Scope, zone: Option<&str>) -> Planned<Transformed<Expr>> {
+pub(crate) fn zone_times(expr: Expr, scope: &InputColumns, zone: Option<&str>) -> Planned<Transformed<Expr>> {
     let Some(zone) = zone else { return Ok(Transformed::no(expr)) };
-    expr.walk_up(&mut |expr| settle(expr, scope.columns(), zone))
+    expr.walk_up(&mut |expr| zoned(expr, scope.columns(), zone))
 }
 
-fn settle(expr: Expr, schema: &Columns, zone: &str) -> Planned<Transformed<Expr>> {
+fn zoned(expr: Expr, schema: &Columns, zone: &str) -> Planned<Transformed<Expr>> {
     Ok(match expr {
         Expr::Cast(ref conversion) => {
             let to = conversion.field.data_type();
@@ -108,12 +108,12 @@ fn settle(expr: Expr, schema: &Columns, zone: &str) -> Planned<Transformed<Expr>
                 None => Transformed::no(expr),
             }
         }
-        Expr::ScalarFunction(call) => settle_call(call, schema, zone)?,
+        Expr::ScalarFunction(call) => zoned_call(call, schema, zone)?,
         other => Transformed::no(other),
     })
 }
 
-fn settle_call(mut call: ScalarFunction, schema: &Columns, zone: &str) -> Planned<Transformed<Expr>> {
+fn zoned_call(mut call: ScalarFunction, schema: &Columns, zone: &str) -> Planned<Transformed<Expr>> {
     let zone_use = zone_use(call.func.name());
     if let ZoneUse::First(zoned) = zone_use {
         return function(zoned, std::iter::once(text(zone)).chain(call.args).collect()).map(Transformed::yes);

@@ -5,10 +5,10 @@ use datafusion_expr::Expr;
 use datafusion_expr::expr::Case;
 use datafusion_expr::utils::conjunction;
 
-use super::domain::Rows;
+use super::domain::DomainRows;
 use super::exprs::binary;
 use super::lift_join::{operator, rejoined};
-use super::{Around, Interest};
+use super::{DependentJoin, Interest};
 use crate::rel::{Join, Rel, kept};
 
 /// A side of a join, with its copy of the domain if it has one.
@@ -17,12 +17,12 @@ struct Side {
     domain: Option<Vec<Column>>,
 }
 
-impl Around<'_> {
+impl DependentJoin<'_> {
     /// A side that keeps rows without a match needs the domain, because the domain's values decide which rows
     /// have a match.
-    pub(super) fn domain_of_join(&self, join: &Join, interest: Interest) -> Result<Rows> {
+    pub(super) fn domain_of_join(&self, join: &Join, interest: Interest) -> Result<DomainRows> {
         use JoinType::{Full, Inner, Left, LeftAnti, LeftSemi, Right, RightAnti, RightSemi};
-        let (mut on_left, mut on_right) = (self.decides(&join.left)?, self.decides(&join.right)?);
+        let (mut on_left, mut on_right) = (self.is_correlated(&join.left)?, self.is_correlated(&join.right)?);
         match join.join_type {
             Inner => on_left |= !on_right,
             Left | LeftSemi | LeftAnti => on_left = true,
@@ -36,8 +36,8 @@ impl Around<'_> {
             if !has {
                 return Ok(Side { plan: plan.clone(), domain: None });
             }
-            let Rows { plan, domain } =
-                self.domain(plan, if is_listed { Interest::Values } else { interest.of_some() })?;
+            let DomainRows { plan, domain } =
+                self.domain(plan, if is_listed { Interest::Values } else { interest.in_filtered_input() })?;
             Ok(Side { plan, domain: Some(domain) })
         };
         let left = side(&join.left, on_left, chooses && is_right)?;
@@ -46,22 +46,22 @@ impl Around<'_> {
         let Some(domain) = first.clone().or_else(|| other.clone()) else { return Err(self.unsupported()) };
         let (mut on, mut filters) = (Vec::new(), Vec::new());
         for (of_left, of_right) in &join.on {
-            if self.is_read_by(of_left)? || self.is_read_by(of_right)? {
+            if self.reads_outer(of_left)? || self.reads_outer(of_right)? {
                 let condition = binary(of_left.clone(), operator(join), of_right.clone());
-                filters.push(self.of_domain(condition, &domain)?);
+                filters.push(self.over_domain(condition, &domain)?);
             } else {
                 on.push((of_left.clone(), of_right.clone()));
             }
         }
         if let Some(filter) = &join.filter {
-            filters.push(self.of_domain(filter.clone(), &domain)?);
+            filters.push(self.over_domain(filter.clone(), &domain)?);
         }
         let both = left.domain.zip(right.domain);
         if let Some((of_left, of_right)) = &both {
-            filters.extend(self.same_of_domain(of_left, of_right)?);
+            filters.extend(self.equal_domains(of_left, of_right)?);
         }
         let plan = rejoined(join, [left.plan, right.plan], (on, conjunction(filters)), join.join_type)?;
-        let Some((of_left, of_right)) = both.filter(|_| !chooses) else { return Ok(Rows { plan, domain }) };
+        let Some((of_left, of_right)) = both.filter(|_| !chooses) else { return Ok(DomainRows { plan, domain }) };
         // One copy of the domain stays. The columns of the other copy are NULL in rows without a match.
         let (domain, values) = match join.join_type {
             Full => {
@@ -72,7 +72,7 @@ impl Around<'_> {
         };
         let own = join.columns.ids().into_iter().map(kept);
         let plan = plan.project(own.chain(domain.iter().cloned().zip(values)))?;
-        Ok(Rows { plan, domain })
+        Ok(DomainRows { plan, domain })
     }
 }
 

@@ -6,7 +6,7 @@ use arrow::datatypes::DataType;
 use datafusion_common::{Column, Result};
 use datafusion_expr::{BinaryExpr, Expr, ExprSchemable, Operator};
 
-use super::Around;
+use super::DependentJoin;
 use crate::exact::meaning;
 use crate::rel::Columns;
 use crate::rewrite::with_values;
@@ -20,7 +20,7 @@ pub(super) struct Key {
 
 impl Key {
     /// The condition for a column that has the value of `inner`.
-    pub(super) fn of(&self, column: &Column) -> Expr {
+    pub(super) fn condition(&self, column: &Column) -> Expr {
         binary(self.outer.clone(), self.op, Expr::Column(column.clone()))
     }
 }
@@ -80,7 +80,7 @@ fn compare_exactly(left: &DataType, right: &DataType) -> bool {
         || left.is_floating() && right.is_floating()
 }
 
-impl Around<'_> {
+impl DependentJoin<'_> {
     /// Splits conditions into keys and conditions that read only outer columns. `None`: a condition is
     /// neither.
     pub(super) fn keys(&self, conditions: &[Expr], schema: &Columns) -> Result<Option<(Vec<Key>, Vec<Expr>)>> {
@@ -104,9 +104,9 @@ impl Around<'_> {
         if !matches!(op, Operator::Eq | Operator::IsNotDistinctFrom) {
             return Ok(None);
         }
-        let (outer, inner) = if !left.any_column_refs() && !self.is_read_by(right)? {
+        let (outer, inner) = if !left.any_column_refs() && !self.reads_outer(right)? {
             (left, right)
-        } else if !right.any_column_refs() && !self.is_read_by(left)? {
+        } else if !right.any_column_refs() && !self.reads_outer(left)? {
             (right, left)
         } else {
             return Ok(None);

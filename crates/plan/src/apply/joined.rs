@@ -8,9 +8,9 @@ use datafusion_expr::expr::Case;
 use datafusion_expr::utils::conjunction;
 use datafusion_expr::{Expr, lit};
 
-use super::Around;
+use super::DependentJoin;
 use super::exprs::{is_null, same, substitute};
-use super::lift::{Lifted, Meanings};
+use super::lift::{Lifted, Substitutions};
 use crate::rel::{Columns, Output, Rel, fresh, kept, name_of};
 use crate::varying::varies;
 use crate::walk::Walk;
@@ -18,7 +18,7 @@ use crate::walk::Walk;
 /// Name of the column that is NULL in rows without a match.
 const FOUND: &str = "$found";
 
-impl Around<'_> {
+impl DependentJoin<'_> {
     /// Joins the outer query with the rows of a subquery. `None`: a join with these conditions is not
     /// possible.
     pub(super) fn join_lifted(&self, lifted: Lifted, kind: JoinType, on: &[Expr]) -> Result<Option<Rel>> {
@@ -29,8 +29,8 @@ impl Around<'_> {
             Some((_, value)) => (column, value.clone()),
             None => kept(column),
         };
-        let values: Meanings = self.subquery.ids().into_iter().map(value).collect();
-        let joined = if self.decides(&self.subquery)?
+        let values: Substitutions = self.subquery.ids().into_iter().map(value).collect();
+        let joined = if self.is_correlated(&self.subquery)?
             && let Some(row) = constant_row(&lifted.plan)?
         {
             self.with_row(lifted.conditions, values, &row, kind, on)?
@@ -46,31 +46,31 @@ impl Around<'_> {
     fn with_row(
         &self,
         conditions: Vec<Expr>,
-        mut values: Meanings,
+        mut values: Substitutions,
         row: &[(Column, Expr)],
         kind: JoinType,
         on: &[Expr],
     ) -> Result<Rel> {
         let mut matches = Vec::new();
         for (_, value) in &mut values {
-            *value = self.joined(substitute(std::mem::take(value), row)?)?;
+            *value = self.over_both(substitute(std::mem::take(value), row)?)?;
         }
         for condition in conditions {
-            matches.push(self.joined(substitute(condition, row)?)?);
+            matches.push(self.over_both(substitute(condition, row)?)?);
         }
         for condition in on {
             matches.push(substitute(condition.clone(), &values)?);
         }
         let matches = conjunction(matches);
         if kind != JoinType::Left {
-            return self.chosen(self.plan.clone(), matches, kind, values);
+            return self.chosen(self.outer.clone(), matches, kind, values);
         }
         if let Some(matches) = matches {
             for (_, value) in &mut values {
                 *value = only_if(matches.clone(), std::mem::take(value));
             }
         }
-        self.with_values(self.plan.clone(), values)
+        self.with_values(self.outer.clone(), values)
     }
 
     /// The subquery has one row for each outer row. An outer row without a match gets the values `empty`.
@@ -78,12 +78,12 @@ impl Around<'_> {
         &self,
         plan: Rel,
         mut conditions: Vec<Expr>,
-        (mut values, empty): (Meanings, &Meanings),
+        (mut values, empty): (Substitutions, &Substitutions),
         kind: JoinType,
         on: &[Expr],
     ) -> Result<Rel> {
         if on.is_empty() && matches!(kind, JoinType::LeftSemi | JoinType::LeftAnti) {
-            return self.chosen(self.plan.clone(), None, kind, Vec::new());
+            return self.chosen(self.outer.clone(), None, kind, Vec::new());
         }
         let mut marker = None;
         for (column, value) in &mut values {
@@ -104,7 +104,7 @@ impl Around<'_> {
         &self,
         plan: Rel,
         mut conditions: Vec<Expr>,
-        mut values: Meanings,
+        mut values: Substitutions,
         kind: JoinType,
         on: &[Expr],
     ) -> Result<Rel> {
@@ -123,7 +123,7 @@ impl Around<'_> {
                         Expr::Literal(ScalarValue::try_from(self.subquery.columns().data_type(column)?)?, None);
                     self.or_default(taken, default, plan.columns(), &mut marker)?
                 }
-                _ => self.joined(taken)?,
+                _ => self.over_both(taken)?,
             };
         }
         let values_of = values.iter_mut().map(|(_, value)| value);
@@ -134,14 +134,14 @@ impl Around<'_> {
 
     /// Joins the outer query with a plan.
     fn join(&self, plan: Rel, kind: JoinType, conditions: Vec<Expr>) -> Result<Rel> {
-        let conditions = conditions.into_iter().map(|condition| self.joined(condition));
+        let conditions = conditions.into_iter().map(|condition| self.over_both(condition));
         let conditions = conjunction(conditions.collect::<Result<Vec<_>>>()?).unwrap_or_else(|| lit(true));
-        self.plan.clone().join(plan, kind, [conditions])
+        self.outer.clone().join(plan, kind, [conditions])
     }
 
     /// The rows for which the conditions are true. For [`JoinType::LeftAnti`], the rows for which they are
     /// not.
-    fn chosen(&self, rows: Rel, matches: Option<Expr>, kind: JoinType, values: Meanings) -> Result<Rel> {
+    fn chosen(&self, rows: Rel, matches: Option<Expr>, kind: JoinType, values: Substitutions) -> Result<Rel> {
         let condition = match (kind, matches) {
             (JoinType::LeftAnti, None) => Some(lit(false)),
             (JoinType::LeftAnti, Some(matches)) => Some(Expr::IsNotTrue(Box::new(matches))),
@@ -153,8 +153,8 @@ impl Around<'_> {
     }
 
     /// The columns of the outer query, and these values.
-    fn with_values(&self, rows: Rel, values: Meanings) -> Result<Rel> {
-        let outputs: Meanings = self.plan.ids().into_iter().map(kept).chain(values).collect();
+    fn with_values(&self, rows: Rel, values: Substitutions) -> Result<Rel> {
+        let outputs: Substitutions = self.outer.ids().into_iter().map(kept).chain(values).collect();
         let is_same = rows.ids().into_iter().map(kept).eq(outputs.iter().cloned());
         if is_same { Ok(rows) } else { rows.project(outputs) }
     }
@@ -167,9 +167,9 @@ impl Around<'_> {
         right: &Columns,
         marker: &mut Option<Column>,
     ) -> Result<Expr> {
-        let (value, default) = (self.joined(value)?, self.joined(default)?);
+        let (value, default) = (self.over_both(value)?, self.over_both(default)?);
         let padded = value.clone().walk_up(&mut |expr| match &expr {
-            Expr::Column(column) if !self.columns.contains(column) => {
+            Expr::Column(column) if !self.outer_columns.contains(column) => {
                 let padding = ScalarValue::try_from(right.data_type(column)?)?;
                 Ok(Transformed::yes(Expr::Literal(padding, None)))
             }
@@ -188,7 +188,7 @@ impl Around<'_> {
 
     /// The conditions that the outer columns that the subquery reads equal these columns.
     pub(super) fn same_values(&self, domain: &[Column]) -> Result<Vec<Expr>> {
-        let schema = self.plan.columns();
+        let schema = self.outer.columns();
         let pairs = self.read.iter().zip(domain).map(|(read, of_domain)| {
             let field = schema.field_from_column(read)?;
             let outer = Expr::OuterReferenceColumn(Arc::clone(field), read.clone());
@@ -207,7 +207,7 @@ pub(super) fn with_marker<'e>(
     exprs: impl Iterator<Item = &'e mut Expr>,
 ) -> Result<Rel> {
     let Some(marker) = marker else { return Ok(plan) };
-    let (outputs, values): (Vec<Output>, Meanings) = plan.ids().into_iter().map(renewed).unzip();
+    let (outputs, values): (Vec<Output>, Substitutions) = plan.ids().into_iter().map(renewed).unzip();
     for expr in exprs {
         *expr = substitute(std::mem::take(expr), &values)?;
     }
@@ -227,7 +227,7 @@ fn only_if(condition: Expr, value: Expr) -> Expr {
 }
 
 /// The values of a plan that reads no table and has one row.
-fn constant_row(plan: &Rel) -> Result<Option<Meanings>> {
+fn constant_row(plan: &Rel) -> Result<Option<Substitutions>> {
     match plan {
         Rel::Values(values) => match values.rows.as_slice() {
             [row] => Ok(Some(values.columns.ids().into_iter().zip(row.iter().cloned()).collect())),

@@ -13,7 +13,7 @@ use datafusion_expr::{Expr, lit};
 
 use super::exprs::{substitute, uses};
 use super::numbered::{has_one_row, lets_pass, numbered};
-use super::{Around, Interest, needed};
+use super::{DependentJoin, Interest, columns_read};
 use crate::rel::{Distinct, Filter, Limit, Output, Project, Rel, Values, computed, fresh, kept, values_as};
 use crate::varying::varies;
 
@@ -23,7 +23,7 @@ pub(super) const KEY: &str = "$match";
 const ROW: &str = "$row";
 
 /// Columns, and the expressions that replace them.
-pub(super) type Meanings = Vec<(Column, Expr)>;
+pub(super) type Substitutions = Vec<(Column, Expr)>;
 
 /// A subquery whose plan is the same for all outer rows.
 pub(super) struct Lifted {
@@ -32,13 +32,13 @@ pub(super) struct Lifted {
     /// The conditions that choose the rows for an outer row. They read columns of both sides.
     pub(super) conditions: Vec<Expr>,
     /// Columns of the subquery that read outer columns. They are computed after the join.
-    pub(super) deferred: Meanings,
+    pub(super) deferred: Substitutions,
     /// The subquery has one row for each outer row. An outer row without a match gets these values.
-    pub(super) empty: Option<Meanings>,
+    pub(super) empty: Option<Substitutions>,
 }
 
 impl Lifted {
-    pub(super) fn of(plan: Rel) -> Self {
+    pub(super) fn new(plan: Rel) -> Self {
         Lifted { plan, conditions: Vec::new(), deferred: Vec::new(), empty: None }
     }
 
@@ -52,11 +52,11 @@ impl Lifted {
     }
 }
 
-impl Around<'_> {
+impl DependentJoin<'_> {
     /// `None`: the conditions cannot be moved.
     pub(super) fn lift(&self, plan: &Rel, interest: Interest) -> Result<Option<Lifted>> {
-        if !self.decides(plan)? {
-            return Ok(Some(Lifted::of(plan.clone())));
+        if !self.is_correlated(plan)? {
+            return Ok(Some(Lifted::new(plan.clone())));
         }
         match plan {
             Rel::Filter(filter) => self.lift_filter(filter, interest),
@@ -76,14 +76,14 @@ impl Around<'_> {
     }
 
     fn lift_filter(&self, filter: &Filter, interest: Interest) -> Result<Option<Lifted>> {
-        let Some(mut below) = self.lift(&filter.input, interest.of_some())? else { return Ok(None) };
+        let Some(mut below) = self.lift(&filter.input, interest.in_filtered_input())? else { return Ok(None) };
         if below.empty.is_some() {
             return Ok(None);
         }
         let mut kept = Vec::new();
         for part in split_conjunction_owned(filter.predicate.clone()) {
             let part = substitute(part, &below.deferred)?;
-            if !self.is_read_by(&part)? {
+            if !self.reads_outer(&part)? {
                 kept.push(part);
             } else if varies(&part) {
                 return Ok(None);
@@ -104,7 +104,7 @@ impl Around<'_> {
             if let Some(defaults) = &below.empty {
                 empty.push((column.clone(), substitute(expr.clone(), defaults)?));
             }
-            let is_deferred = self.is_read_by(expr)? || uses(expr, &below.deferred);
+            let is_deferred = self.reads_outer(expr)? || uses(expr, &below.deferred);
             // The caller may copy a moved expression.
             if varies(expr) && (is_deferred || below.empty.is_some()) {
                 return Ok(None);
@@ -142,7 +142,8 @@ impl Around<'_> {
         let is_deferred = |column: &Column| below.deferred.iter().any(|(of, _)| of == column);
         let columns: Vec<Column> = input.ids().into_iter().filter(|of| !is_deferred(of)).collect();
         // Otherwise two rows that differ here could become equal once the deferred columns are computed.
-        let of_columns = needed(below.deferred.iter().map(|(_, expr)| expr)).iter().all(|of| columns.contains(of));
+        let of_columns =
+            columns_read(below.deferred.iter().map(|(_, expr)| expr)).iter().all(|of| columns.contains(of));
         if !of_columns {
             return Ok(None);
         }
@@ -150,7 +151,7 @@ impl Around<'_> {
         for key in keys {
             let there = outputs.iter().find(|(_, expr)| *expr == key.inner).map(|(column, _)| column.clone());
             let column = there.unwrap_or_else(|| column_of(&key.inner));
-            conditions.push(key.of(&column));
+            conditions.push(key.condition(&column));
             if !outputs.iter().any(|(of, _)| *of == column) {
                 outputs.push((column, key.inner));
             }
@@ -169,7 +170,7 @@ impl Around<'_> {
         let (mut kept, mut deferred) = (Vec::new(), Vec::new());
         for place in 0..columns.len() {
             let exprs: Vec<Expr> = values.rows.iter().filter_map(|row| row.get(place)).cloned().collect();
-            if !self.is_read_by_any(&exprs)? {
+            if !self.reads_outer_any(&exprs)? {
                 kept.push(place);
             } else if exprs.iter().any(varies) {
                 return Ok(None);
@@ -184,7 +185,7 @@ impl Around<'_> {
         }
         let number = fresh(ROW);
         let own = kept.iter().filter_map(|place| columns.get(*place)).chain([&number]);
-        let mut lifted = Lifted::of(values_as(rows, own.cloned().collect())?);
+        let mut lifted = Lifted::new(values_as(rows, own.cloned().collect())?);
         for (place, mut exprs) in deferred {
             let Some(column) = columns.get(place) else { continue };
             let expr = match (exprs.len(), exprs.pop()) {
@@ -204,15 +205,15 @@ impl Around<'_> {
     fn lift_by_row(&self, node: &Rel, interest: Interest) -> Result<Option<Lifted>> {
         let inputs = node.inputs();
         let Some((first, others)) = inputs.split_first() else { return Ok(None) };
-        if !is_by_row(node) || self.is_read_by_any(node.expressions())? {
+        if !is_by_row(node) || self.reads_outer_any(node.expressions())? {
             return Ok(None);
         }
         for other in others {
-            if self.decides(other)? {
+            if self.is_correlated(other)? {
                 return Ok(None);
             }
         }
-        let Some(mut below) = self.lift(first, interest.of_some())? else { return Ok(None) };
+        let Some(mut below) = self.lift(first, interest.in_filtered_input())? else { return Ok(None) };
         if below.empty.is_some() || node.expressions().into_iter().any(|expr| uses(expr, &below.deferred)) {
             return Ok(None);
         }
@@ -220,7 +221,7 @@ impl Around<'_> {
             let Some(rows) = with_number_last(&below.plan, &first.ids())? else { return Ok(None) };
             below.plan = rows;
         }
-        below.plan = over_first(node, below.plan)?.with_types()?;
+        below.plan = with_first_input(node, below.plan)?.with_types()?;
         Ok(Some(below))
     }
 }
@@ -228,7 +229,7 @@ impl Around<'_> {
 /// Adds the columns that conditions and deferred columns still read to a projection.
 fn add_needed(below: &mut Lifted, outputs: &mut Vec<Output>) -> Result<()> {
     let mut replaced = Vec::new();
-    for column in needed(below.conditions.iter().chain(below.deferred.iter().map(|(_, expr)| expr))) {
+    for column in columns_read(below.conditions.iter().chain(below.deferred.iter().map(|(_, expr)| expr))) {
         let is_there = |(_, expr): &&Output| expr.try_as_col() == Some(&column);
         match outputs.iter().find(is_there).map(|(there, _)| there.clone()) {
             Some(there) if there == column => {}
@@ -254,7 +255,7 @@ pub(super) fn is_by_row(node: &Rel) -> bool {
 }
 
 /// The node with another plan as its first input. The node's columns stay the same.
-pub(super) fn over_first(node: &Rel, first: Rel) -> Result<Rel> {
+pub(super) fn with_first_input(node: &Rel, first: Rel) -> Result<Rel> {
     let mut first = Some(first);
     let over = node.clone().walk_children(&mut |input| {
         Ok(match first.take() {

@@ -9,34 +9,34 @@ use arrow::datatypes::DataType;
 use datafusion_common::Result;
 use datafusion_expr::{Expr, ExprSchemable, Operator};
 
-use super::domain::Rows;
+use super::domain::DomainRows;
 use super::exprs::{Key, uses};
-use super::lift::{KEY, Lifted, Meanings, column_of};
-use super::{Around, Interest};
+use super::lift::{KEY, Lifted, Substitutions, column_of};
+use super::{DependentJoin, Interest};
 use crate::rel::{Aggregate, Over, Rel, Union, aggregate_as, computed, fresh, kept, union_as};
 
-impl Around<'_> {
+impl DependentJoin<'_> {
     pub(super) fn lift_aggregate(&self, aggregate: &Aggregate) -> Result<Option<Lifted>> {
         let lifted = self.lift_groups(aggregate)?;
         if lifted.is_some() || !aggregate.group_expr.is_empty() {
             return Ok(lifted);
         }
         // The join adds the row of an empty group, because it has all outer rows. So the domain is read once.
-        let Some(defaults) = without_rows(aggregate)? else { return Ok(None) };
-        let Rows { plan, domain } = self.grouped(aggregate)?;
+        let Some(defaults) = values_without_rows(aggregate)? else { return Ok(None) };
+        let DomainRows { plan, domain } = self.grouped(aggregate)?;
         let conditions = self.same_values(&domain)?;
         Ok(Some(Lifted { plan, conditions, deferred: Vec::new(), empty: Some(defaults) }))
     }
 
     fn lift_groups(&self, aggregate: &Aggregate) -> Result<Option<Lifted>> {
-        let Some(below) = self.lift(&aggregate.input, of_input(aggregate))? else { return Ok(None) };
+        let Some(below) = self.lift(&aggregate.input, interest_in_input(aggregate))? else { return Ok(None) };
         let exprs: Vec<&Expr> = aggregate.group_expr.iter().chain(&aggregate.aggr_expr).collect();
         let is_set = |expr: &&Expr| matches!(expr, Expr::GroupingSet(_));
         if below.empty.is_some() || exprs.iter().any(is_set) || exprs.iter().any(|expr| uses(expr, &below.deferred)) {
             return Ok(None);
         }
         for expr in exprs {
-            if self.is_read_by(expr)? {
+            if self.reads_outer(expr)? {
                 return Ok(None);
             }
         }
@@ -45,7 +45,7 @@ impl Around<'_> {
         let mut ids = aggregate.columns.ids();
         let of_calls = ids.split_off(group.len());
         let empty = match group.is_empty() {
-            true => match without_rows(aggregate)? {
+            true => match values_without_rows(aggregate)? {
                 Some(defaults) => Some(defaults),
                 None => return Ok(None),
             },
@@ -54,7 +54,7 @@ impl Around<'_> {
         for key in keys {
             let there = group.iter().zip(&ids).find(|(expr, _)| **expr == key.inner).map(|(_, column)| column.clone());
             let column = there.unwrap_or_else(|| column_of(&key.inner));
-            conditions.push(key.of(&column));
+            conditions.push(key.condition(&column));
             if !ids.contains(&column) {
                 group.push(key.inner);
                 ids.push(column);
@@ -66,7 +66,7 @@ impl Around<'_> {
     }
 
     pub(super) fn lift_window(&self, window: &Over) -> Result<Option<Lifted>> {
-        if self.is_read_by_any(&window.window_expr)? {
+        if self.reads_outer_any(&window.window_expr)? {
             return Ok(None);
         }
         let Some(mut below) = self.lift(&window.input, Interest::Rows)? else { return Ok(None) };
@@ -103,7 +103,7 @@ impl Around<'_> {
         let mut conditions = Vec::new();
         for key in parts.first().iter().flat_map(|(_, keys)| keys) {
             let column = fresh(KEY);
-            conditions.push(key.of(&column));
+            conditions.push(key.condition(&column));
             columns.push(column);
         }
         let mut inputs = Vec::with_capacity(parts.len());
@@ -111,19 +111,19 @@ impl Around<'_> {
             let keys = keys.into_iter().map(|key| computed(KEY, key.inner));
             inputs.push(Arc::new(part.plan.project(input.ids().into_iter().map(kept).chain(keys))?));
         }
-        let mut lifted = Lifted::of(union_as(inputs, columns)?);
+        let mut lifted = Lifted::new(union_as(inputs, columns)?);
         lifted.conditions = conditions;
         Ok(Some(lifted))
     }
 }
 
 /// The interest of an aggregate in its input.
-pub(super) fn of_input(aggregate: &Aggregate) -> Interest {
+pub(super) fn interest_in_input(aggregate: &Aggregate) -> Interest {
     if aggregate.aggr_expr.is_empty() { Interest::Values } else { Interest::Rows }
 }
 
 /// The values of an aggregate without keys over an empty input. `None`: one of them is unknown.
-pub(super) fn without_rows(aggregate: &Aggregate) -> Result<Option<Meanings>> {
+pub(super) fn values_without_rows(aggregate: &Aggregate) -> Result<Option<Substitutions>> {
     let mut defaults = Vec::with_capacity(aggregate.aggr_expr.len());
     for (call, col) in aggregate.aggr_expr.iter().zip(aggregate.columns.iter()) {
         let Expr::AggregateFunction(call) = call else { return Ok(None) };

@@ -7,8 +7,8 @@ use datafusion_expr::utils::{conjunction, split_conjunction_owned};
 use datafusion_expr::{Expr, Operator};
 
 use super::exprs::{binary, substitute, uses};
-use super::lift::{Lifted, Meanings};
-use super::{Around, Interest};
+use super::lift::{Lifted, Substitutions};
+use super::{DependentJoin, Interest};
 use crate::rel::{Join, Rel, joined_columns};
 use crate::varying::varies;
 
@@ -36,7 +36,7 @@ pub(super) fn rejoined(
     Ok(Rel::Join(Join { left, right, on, filter, join_type: kind, null_equality: join.null_equality, columns }))
 }
 
-impl Around<'_> {
+impl DependentJoin<'_> {
     pub(super) fn lift_join(&self, join: &Join, interest: Interest) -> Result<Option<Lifted>> {
         use JoinType::{Inner, Left, LeftAnti, LeftSemi, Right, RightAnti, RightSemi};
         match join.join_type {
@@ -53,15 +53,15 @@ impl Around<'_> {
 
     /// A join that filters or extends the rows of one side. Only this side reads outer columns.
     fn lift_side(&self, join: &Join, interest: Interest, [side, other]: [&Rel; 2]) -> Result<Option<Lifted>> {
-        if self.decides(other)? {
+        if self.is_correlated(other)? {
             return Ok(None);
         }
         for condition in conditions_of(join) {
-            if self.is_read_by(condition)? {
+            if self.reads_outer(condition)? {
                 return Ok(None);
             }
         }
-        let Some(mut below) = self.lift(side, interest.of_some())? else { return Ok(None) };
+        let Some(mut below) = self.lift(side, interest.in_filtered_input())? else { return Ok(None) };
         if below.empty.is_some() || conditions_of(join).any(|condition| uses(condition, &below.deferred)) {
             return Ok(None);
         }
@@ -75,17 +75,17 @@ impl Around<'_> {
 
     /// An inner join, or a semi join whose result may have duplicates.
     fn lift_both(&self, join: &Join, interest: Interest) -> Result<Option<Lifted>> {
-        let interest = interest.of_some();
+        let interest = interest.in_filtered_input();
         let Some(mut left) = self.lift(&join.left, interest)? else { return Ok(None) };
         let Some(right) = self.lift(&join.right, interest)? else { return Ok(None) };
         if left.empty.is_some() || right.empty.is_some() {
             return Ok(None);
         }
-        let values: Meanings = left.deferred.iter().chain(&right.deferred).cloned().collect();
+        let values: Substitutions = left.deferred.iter().chain(&right.deferred).cloned().collect();
         let (mut on, mut filters, mut moved) = (Vec::new(), Vec::new(), Vec::new());
         for (of_left, of_right) in &join.on {
             let pair = (substitute(of_left.clone(), &values)?, substitute(of_right.clone(), &values)?);
-            if self.is_read_by(&pair.0)? || self.is_read_by(&pair.1)? {
+            if self.reads_outer(&pair.0)? || self.reads_outer(&pair.1)? {
                 moved.push(binary(pair.0, operator(join), pair.1));
             } else {
                 on.push(pair);
@@ -93,7 +93,7 @@ impl Around<'_> {
         }
         for part in join.filter.clone().into_iter().flat_map(split_conjunction_owned) {
             let part = substitute(part, &values)?;
-            if self.is_read_by(&part)? { moved.push(part) } else { filters.push(part) }
+            if self.reads_outer(&part)? { moved.push(part) } else { filters.push(part) }
         }
         if moved.iter().any(varies) {
             return Ok(None);

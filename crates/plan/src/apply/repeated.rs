@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use datafusion_common::{Column, Result};
 use datafusion_expr::Expr;
 
-use super::needed;
+use super::columns_read;
 use crate::rel::Rel;
 
 /// Whether the rows, and these columns of them, are the same at each evaluation.
@@ -18,7 +18,7 @@ pub(super) fn is_repeatable(plan: &Rel, columns: &BTreeSet<Column>) -> Result<bo
             if exprs.iter().any(|expr| expr.is_volatile()) {
                 return Ok(false);
             }
-            needed(exprs.into_iter())
+            columns_read(exprs.into_iter())
         }
         // A limit without an order may pass different rows each time.
         Rel::Limit(limit) if !is_ordered(&limit.input) => return Ok(false),
@@ -27,7 +27,7 @@ pub(super) fn is_repeatable(plan: &Rel, columns: &BTreeSet<Column>) -> Result<bo
             let mut varies = false;
             for expr in plan.expressions() {
                 varies |= expr.is_volatile();
-                read.extend(needed(std::iter::once(expr)));
+                read.extend(columns_read(std::iter::once(expr)));
             }
             if varies {
                 return Ok(false);

@@ -40,7 +40,7 @@ pub(crate) struct Names<'n> {
 }
 
 impl<'n> Names<'n> {
-    pub(crate) fn of(scope: &'n Scope<'n>) -> Self {
+    pub(crate) fn new(scope: &'n Scope<'n>) -> Self {
         Names { scope, results: &[], results_first: false, values: &[], windows: &[] }
     }
 
@@ -54,30 +54,30 @@ impl<'n> Names<'n> {
 #[derive(Default)]
 struct Resolved {
     fields: Vec<(Option<TableReference>, FieldRef)>,
-    meanings: HashMap<String, Expr>,
+    replacements: HashMap<String, Expr>,
 }
 
 impl Resolved {
     /// Adds a name unless it is known.
-    fn add(&mut self, table: &str, name: &str, field: &FieldRef, meaning: Expr) {
-        if !self.meanings.contains_key(name) {
+    fn add(&mut self, table: &str, name: &str, field: &FieldRef, replacement: Expr) {
+        if !self.replacements.contains_key(name) {
             let field = Arc::new(field.as_ref().clone().with_name(name));
             self.fields.push((Some(TableReference::bare(table)), field));
-            self.meanings.insert(name.to_owned(), meaning);
+            self.replacements.insert(name.to_owned(), replacement);
         }
     }
 
     /// The replacement, if the expression is a single column and not a field of one.
     fn column(&self, expr: &ast::Expr) -> Option<Expr> {
         let ast::Expr::CompoundIdentifier(parts) = expr else { return None };
-        let ([_, name], Some(meaning)) = (parts.as_slice(), self.meanings.values().next()) else { return None };
+        let ([_, name], Some(replacement)) = (parts.as_slice(), self.replacements.values().next()) else { return None };
         let spans = Spans(Span::try_from_sqlparser_span(name.span).into_iter().collect());
-        Some(with_spans(meaning.clone(), &spans))
+        Some(with_spans(replacement.clone(), &spans))
     }
 }
 
 /// Qualifier of names that have no table.
-const MEANING: &str = "$";
+const UNQUALIFIED: &str = "$";
 
 /// A resolved name, at the place where it was written.
 fn identity(table: &str, name: &str, span: datafusion_sql::sqlparser::tokenizer::Span) -> [Ident; 2] {
@@ -85,7 +85,7 @@ fn identity(table: &str, name: &str, span: datafusion_sql::sqlparser::tokenizer:
 }
 
 /// Binds the subqueries and the named windows of an expression.
-struct Rewriting<'r, 'b> {
+struct SubqueryBinding<'r, 'b> {
     binder: &'r Binder<'b>,
     names: &'r Names<'r>,
     env: &'r Env<'r>,
@@ -93,7 +93,7 @@ struct Rewriting<'r, 'b> {
     pending: &'r mut Vec<Pending>,
 }
 
-impl VisitorMut for Rewriting<'_, '_> {
+impl VisitorMut for SubqueryBinding<'_, '_> {
     type Break = datafusion_common::DataFusionError;
 
     /// Extracts subqueries before their contents are visited.
@@ -104,7 +104,7 @@ impl VisitorMut for Rewriting<'_, '_> {
                 Ok(())
             }
             ast::Expr::Function(call) => self.window(call),
-            _ => match Form::of(expr) {
+            _ => match Form::extract(expr) {
                 Some((form, query)) => self.subquery(expr, form, query),
                 None => Ok(()),
             },
@@ -113,7 +113,7 @@ impl VisitorMut for Rewriting<'_, '_> {
     }
 }
 
-impl Rewriting<'_, '_> {
+impl SubqueryBinding<'_, '_> {
     fn window(&self, call: &mut Function) -> Result<()> {
         if let Some(window) = &call.over {
             call.over = Some(WindowType::WindowSpec(whole_window(window, self.names.windows).map_err(through)?));
@@ -126,8 +126,8 @@ impl Rewriting<'_, '_> {
         let bound = form.map(&mut |left| self.binder.operand(left, self.names, self.env, self.pending))?;
         let pending = self.binder.subquery(bound, *query, self.names.scope, self.env, span.start)?;
         let column = &pending.column;
-        *expr = ast::Expr::CompoundIdentifier(identity(MEANING, &column.name, span).into());
-        self.resolved.add(MEANING, &column.name, &pending.field, Expr::Column(column.clone()));
+        *expr = ast::Expr::CompoundIdentifier(identity(UNQUALIFIED, &column.name, span).into());
+        self.resolved.add(UNQUALIFIED, &column.name, &pending.field, Expr::Column(column.clone()));
         self.pending.push(pending);
         Ok(())
     }
@@ -155,7 +155,7 @@ impl Rewriting<'_, '_> {
         let Some(Found { item, parts: used, outer }) = found else {
             return Err(through(names.scope.unknown(&parts)));
         };
-        let meaning = match (outer, &item.value) {
+        let replacement = match (outer, &item.value) {
             (false, _) => item.expr(),
             (true, None) => Expr::OuterReferenceColumn(Arc::clone(&item.field), item.column.clone()),
             (true, Some(value)) => of_outer(value.clone(), names.scope)?,
@@ -165,8 +165,8 @@ impl Rewriting<'_, '_> {
             Some(_) => Cow::Owned(format!("shared {}", item.column.name)),
             None => Cow::Borrowed(item.column.name.as_str()),
         };
-        let table = item.table.as_ref().filter(|_| item.value.is_none()).map_or(MEANING, |table| &table.own);
-        self.resolved.add(table, &name, &item.field, meaning);
+        let table = item.table.as_ref().filter(|_| item.value.is_none()).map_or(UNQUALIFIED, |table| &table.own);
+        self.resolved.add(table, &name, &item.field, replacement);
         let identity = identity(table, &name, expr_span(&parts));
         *expr = ast::Expr::CompoundIdentifier(identity.into_iter().chain(parts.into_iter().skip(used)).collect());
         Ok(())
@@ -175,22 +175,22 @@ impl Rewriting<'_, '_> {
     fn result(&mut self, expr: &mut ast::Expr, parts: &[Ident], result: &Expr) -> Result<()> {
         let (data_type, nullable) = type_of(result, self.names)?;
         let name = format!("result {}", self.resolved.fields.len());
-        self.resolved.add(MEANING, &name, &Arc::new(Field::new(&name, data_type, nullable)), result.clone());
-        *expr = ast::Expr::CompoundIdentifier(identity(MEANING, &name, expr_span(parts)).into());
+        self.resolved.add(UNQUALIFIED, &name, &Arc::new(Field::new(&name, data_type, nullable)), result.clone());
+        *expr = ast::Expr::CompoundIdentifier(identity(UNQUALIFIED, &name, expr_span(parts)).into());
         Ok(())
     }
 
     /// Whether a name is the identity of a subquery's value.
     fn is_resolved(&self, parts: &[Ident]) -> bool {
         let [qualifier, name] = parts else { return false };
-        qualifier.value == MEANING && self.pending.iter().any(|pending| pending.column.name == name.value)
+        qualifier.value == UNQUALIFIED && self.pending.iter().any(|pending| pending.column.name == name.value)
     }
 }
 
 /// Resolves names after all calls have their plain forms. Every name left is a column.
-struct Naming<'r, 's, 'b>(&'r mut Rewriting<'s, 'b>);
+struct NameResolution<'r, 's, 'b>(&'r mut SubqueryBinding<'s, 'b>);
 
-impl VisitorMut for Naming<'_, '_, '_> {
+impl VisitorMut for NameResolution<'_, '_, '_> {
     type Break = datafusion_common::DataFusionError;
 
     fn post_visit_expr(&mut self, expr: &mut ast::Expr) -> ControlFlow<Self::Break> {
@@ -247,33 +247,33 @@ impl Binder<'_> {
         env: &Env<'_>,
         pending: &mut Vec<Pending>,
     ) -> Result<Expr> {
-        let mut rewriting = Rewriting { binder: self, names, env, resolved: Resolved::default(), pending };
+        let mut binding = SubqueryBinding { binder: self, names, env, resolved: Resolved::default(), pending };
         if matches!(expr, ast::Expr::Identifier(_) | ast::Expr::CompoundIdentifier(_)) {
             let mut name = expr.clone();
-            rewriting.name(&mut name)?;
-            if let Some(column) = std::mem::take(&mut rewriting.resolved).column(&name) {
+            binding.name(&mut name)?;
+            if let Some(column) = std::mem::take(&mut binding.resolved).column(&name) {
                 return Ok(column);
             }
         }
-        if let ControlFlow::Break(error) = change_syntax(&mut expr, &mut rewriting) {
+        if let ControlFlow::Break(error) = change_syntax(&mut expr, &mut binding) {
             return Err(error);
         }
         spelling::rewrite(&mut expr).map_err(through)?;
         spelling::approximate_exponents(&mut expr);
-        if let ControlFlow::Break(error) = change_syntax(&mut expr, &mut Naming(&mut rewriting)) {
+        if let ControlFlow::Break(error) = change_syntax(&mut expr, &mut NameResolution(&mut binding)) {
             return Err(error);
         }
-        let Resolved { fields, meanings, .. } = rewriting.resolved;
+        let Resolved { fields, replacements, .. } = binding.resolved;
         let schema = DFSchema::new_with_metadata(fields, HashMap::new())?;
         let expr = self.planner.written(expr, &schema)?;
-        let meant = expr.walk_up(&mut |expr| match &expr {
-            Expr::Column(column) => Ok(match meanings.get(&column.name) {
-                Some(meaning) => Transformed::yes(with_spans(meaning.clone(), &column.spans)),
+        let replaced = expr.walk_up(&mut |expr| match &expr {
+            Expr::Column(column) => Ok(match replacements.get(&column.name) {
+                Some(replacement) => Transformed::yes(with_spans(replacement.clone(), &column.spans)),
                 None => Transformed::no(expr),
             }),
             _ => Ok(Transformed::no(expr)),
         })?;
-        Ok(meant.data)
+        Ok(replaced.data)
     }
 
     /// [`Binder::expr`] where subqueries are not allowed.
@@ -293,7 +293,7 @@ impl Binder<'_> {
 
     /// Binds an expression without columns.
     pub(crate) fn constant(&self, expr: ast::Expr, env: &Env<'_>) -> Result<Expr> {
-        self.plain(expr, &Names::of(&Scope::default()), env, "a constant")
+        self.plain(expr, &Names::new(&Scope::default()), env, "a constant")
     }
 
     /// The left sides of `IN`. A tuple has several.
@@ -328,11 +328,11 @@ fn type_of(expr: &Expr, names: &Names<'_>) -> Result<(DataType, bool)> {
 }
 
 /// Sets the place of a column to the place where this expression names it.
-fn with_spans(mut meaning: Expr, spans: &Spans) -> Expr {
-    if let Expr::Column(own) | Expr::OuterReferenceColumn(_, own) = &mut meaning {
+fn with_spans(mut replacement: Expr, spans: &Spans) -> Expr {
+    if let Expr::Column(own) | Expr::OuterReferenceColumn(_, own) = &mut replacement {
         own.spans = spans.clone();
     }
-    meaning
+    replacement
 }
 
 /// The arguments of a call that has parentheses.

@@ -50,25 +50,27 @@ struct OnCondition {
 }
 
 /// The kind and the condition of a join.
-struct How<'j> {
+struct JoinForm<'j> {
     kind: JoinType,
     constraint: &'j JoinConstraint,
 }
 
-fn how(join: &Join) -> Result<How<'_>> {
-    use JoinOperator as Of;
+fn join_form(join: &Join) -> Result<JoinForm<'_>> {
+    use JoinOperator as Operator;
     let (kind, constraint) = match &join.join_operator {
-        Of::Join(constraint) | Of::Inner(constraint) | Of::CrossJoin(constraint) => (JoinType::Inner, constraint),
-        Of::Left(constraint) | Of::LeftOuter(constraint) => (JoinType::Left, constraint),
-        Of::Right(constraint) | Of::RightOuter(constraint) => (JoinType::Right, constraint),
-        Of::FullOuter(constraint) => (JoinType::Full, constraint),
-        Of::LeftSemi(constraint) | Of::Semi(constraint) => (JoinType::LeftSemi, constraint),
-        Of::LeftAnti(constraint) | Of::Anti(constraint) => (JoinType::LeftAnti, constraint),
-        Of::RightSemi(constraint) => (JoinType::RightSemi, constraint),
-        Of::RightAnti(constraint) => (JoinType::RightAnti, constraint),
+        Operator::Join(constraint) | Operator::Inner(constraint) | Operator::CrossJoin(constraint) => {
+            (JoinType::Inner, constraint)
+        }
+        Operator::Left(constraint) | Operator::LeftOuter(constraint) => (JoinType::Left, constraint),
+        Operator::Right(constraint) | Operator::RightOuter(constraint) => (JoinType::Right, constraint),
+        Operator::FullOuter(constraint) => (JoinType::Full, constraint),
+        Operator::LeftSemi(constraint) | Operator::Semi(constraint) => (JoinType::LeftSemi, constraint),
+        Operator::LeftAnti(constraint) | Operator::Anti(constraint) => (JoinType::LeftAnti, constraint),
+        Operator::RightSemi(constraint) => (JoinType::RightSemi, constraint),
+        Operator::RightAnti(constraint) => (JoinType::RightAnti, constraint),
         other => return not_impl_err!("Unsupported JOIN operator {other:?}"),
     };
-    Ok(How { kind, constraint })
+    Ok(JoinForm { kind, constraint })
 }
 
 /// Whether a table is `FOR SYSTEM_TIME AS OF` a time.
@@ -108,7 +110,8 @@ impl Binder<'_> {
         let comma =
             |relation| Join { relation, global: false, join_operator: JoinOperator::CrossJoin(JoinConstraint::None) };
         // A relation that depends on earlier tables is joined with all of them.
-        let keeps_right = |join: &Join| how(join).is_ok_and(|how| matches!(how.kind, JoinType::Right | JoinType::Full));
+        let keeps_right =
+            |join: &Join| join_form(join).is_ok_and(|form| matches!(form.kind, JoinType::Right | JoinType::Full));
         let depends = depends(&relation) || joins.iter().any(|join| depends(&join.relation));
         if depends && !joins.iter().any(keeps_right) {
             let first = self.join(before, comma(relation), env)?;
@@ -161,7 +164,7 @@ impl Binder<'_> {
 
     /// Joins two relations by the written kind and condition.
     pub(crate) fn join_with(&self, left: Rows, right: Rows, join: &Join, env: &Env<'_>) -> Result<Rows> {
-        let How { kind, constraint } = how(join)?;
+        let JoinForm { kind, constraint } = join_form(join)?;
         let start = join.relation.span().start;
         match constraint {
             JoinConstraint::On(condition) => self.join_on(left, right, kind, condition.clone(), env),
@@ -207,15 +210,15 @@ impl Binder<'_> {
     fn join_on(&self, left: Rows, right: Rows, kind: JoinType, on: ast::Expr, env: &Env<'_>) -> Result<Rows> {
         let all = left.items.iter().chain(&right.items).cloned().collect();
         let scope = Scope::new(all, env.outer);
-        let names = Names::of(&scope);
-        let (mut conditions, mut asked) = (Vec::new(), Vec::new());
+        let names = Names::new(&scope);
+        let (mut conditions, mut with_subqueries) = (Vec::new(), Vec::new());
         for condition in conjuncts(on) {
             let mut pending = Vec::new();
             let start = condition.span().start;
             let shown = condition.clone();
             let expr = self.expr(condition, &names, env, &mut pending)?;
             match kind {
-                JoinType::Inner if !pending.is_empty() => asked.push(shown),
+                JoinType::Inner if !pending.is_empty() => with_subqueries.push(shown),
                 _ => conditions.push(OnCondition { expr, pending, start }),
             }
         }
@@ -236,9 +239,9 @@ impl Binder<'_> {
         }
         let plan = left_plan.join(right_plan, kind, exprs)?;
         let mut rows = self.joined(plan, kind, left.items, right.items)?;
-        if !asked.is_empty() {
-            let asked = asked.into_iter().map(|part| self.condition(part, &names, env)).collect::<Result<_>>()?;
-            rows.plan = self.filtered(rows.plan, asked)?;
+        if !with_subqueries.is_empty() {
+            let filters = with_subqueries.into_iter().map(|part| self.condition(part, &names, env)).collect::<Result<_>>()?;
+            rows.plan = self.filtered(rows.plan, filters)?;
         }
         Ok(rows)
     }
@@ -305,7 +308,7 @@ impl Binder<'_> {
 
     /// Binds a LATERAL query, which reads columns of the tables before it.
     fn lateral(&self, left: Rows, join: &Join, env: &Env<'_>) -> Result<Rows> {
-        let How { kind, constraint } = how(join)?;
+        let JoinForm { kind, constraint } = join_form(join)?;
         let start = join.relation.span().start;
         if !matches!(kind, JoinType::Inner | JoinType::Left) {
             let error = Error::user("LATERAL cannot be joined in this way").at(at(start));
@@ -319,7 +322,7 @@ impl Binder<'_> {
             JoinConstraint::None => Vec::new(),
             JoinConstraint::On(condition) if is_true(condition) => Vec::new(),
             JoinConstraint::On(condition) => {
-                let bound = |on| self.plain(on, &Names::of(&scope), env, "the condition of LATERAL");
+                let bound = |on| self.plain(on, &Names::new(&scope), env, "the condition of LATERAL");
                 conjuncts(condition.clone()).into_iter().map(bound).collect::<Result<_>>()?
             }
             _ => {

@@ -22,7 +22,7 @@ pub(super) struct Grouped {
 }
 
 impl Grouped {
-    pub(super) fn of(plan: Rel, keys: Vec<Expr>, calls: Vec<Expr>) -> Result<Grouped> {
+    pub(super) fn new(plan: Rel, keys: Vec<Expr>, calls: Vec<Expr>) -> Result<Grouped> {
         let calls = calls.into_iter().map(|call| rel::call(call, plan.columns())).collect::<Result<Vec<_>>>()?;
         let spans: Vec<_> = keys.iter().map(first_span).collect();
         let plan = plan.aggregate(keys, calls.iter().cloned())?;

@@ -29,7 +29,7 @@ pub(super) struct GroupWindow {
 
 impl GroupWindow {
     /// Removes the window from the keys, and inserts its columns in its place.
-    pub(super) fn take(keys: &mut Vec<Expr>) -> Result<Option<GroupWindow>> {
+    pub(super) fn extract(keys: &mut Vec<Expr>) -> Result<Option<GroupWindow>> {
         let windows = keys.iter().enumerate().filter_map(|(place, key)| Some((place, group_window(key)?)));
         let windows: Vec<(usize, GroupWindow)> = windows.collect();
         let (place, window) = match windows.as_slice() {
@@ -70,7 +70,7 @@ impl Binder<'_> {
     ) -> datafusion_common::Result<Rows> {
         let GroupWindow { name, args } = window;
         let scope = Scope::new(rows.items.clone(), env.outer);
-        let names = Names::of(&scope);
+        let names = Names::new(&scope);
         let partition = match name.as_str() {
             "SESSION" => keys.iter().filter(|key| !is_window_column(key)).cloned().collect(),
             _ => Vec::new(),

@@ -5,7 +5,7 @@ use datafusion_expr::utils::disjunction;
 use datafusion_expr::{Expr, lit, when};
 
 use super::Binder;
-use super::subquery::{IS_NULL, LISTED, ROWS, THERE, columns_of, is_positive, outer_of, reads_outer, what_is_known};
+use super::subquery::{EXISTS, IS_NULL, LISTED, ROWS, columns_of, distinct_values, is_positive, outer_of, reads_outer};
 use crate::rel::{Rel, computed};
 
 impl Binder<'_> {
@@ -52,7 +52,7 @@ impl Binder<'_> {
         let listed = columns_of(&list).swap_remove(0);
         let nullable = self.nullable(&value, &plan)? || self.nullable(&listed, &list)?;
         let rows = list.clone().aggregate([listed.clone()], [])?;
-        let (of_list, there) = (computed(LISTED, listed), computed(THERE, lit(true)));
+        let (of_list, there) = (computed(LISTED, listed), computed(EXISTS, lit(true)));
         let (matches, is_there) = (Expr::Column(of_list.0.clone()), Expr::Column(there.0.clone()));
         let rows = rows.project([of_list, there])?;
         let joined = self.apply(plan, rows, JoinType::Left, vec![value.clone().eq(matches)])?;
@@ -64,7 +64,7 @@ impl Binder<'_> {
         let list = list.instance()?;
         let listed = columns_of(&list).swap_remove(0);
         let (counts, [all, known]) = self.aggregated(list, [(all, "count", lit(1_i64)), (known, "count", listed)])?;
-        let counts = what_is_known(counts, vec![(THERE, is_positive(all.clone())), (IS_NULL, known.lt(all))])?;
+        let counts = distinct_values(counts, vec![(EXISTS, is_positive(all.clone())), (IS_NULL, known.lt(all))])?;
         let has_null = columns_of(&counts).swap_remove(1);
         let (joined, any) = self.join_row(joined, counts)?;
         let unknown = any.is_true().and(value.is_null().or(has_null));
@@ -79,17 +79,17 @@ impl Binder<'_> {
         let (of_list, of_value) = (self.nullable(&listed, &list)?, self.nullable(&value, &plan)?);
         let is = outer_of(listed.clone().eq(value.clone()), &plan)?;
         let equal = list.clone().filter(is)?;
-        let (mut plan, there) = self.there(plan, equal)?;
+        let (mut plan, there) = self.exists(plan, equal)?;
         let mut unknown = Vec::new();
         if of_value {
             let some;
-            (plan, some) = self.there(plan, list.clone().instance()?)?;
+            (plan, some) = self.exists(plan, list.clone().instance()?)?;
             unknown.push(value.is_null().and(some));
         }
         if of_list {
             let nulls = list.filter(listed.is_null())?.instance()?;
             let some;
-            (plan, some) = self.there(plan, nulls)?;
+            (plan, some) = self.exists(plan, nulls)?;
             unknown.push(some);
         }
         let value = match disjunction(unknown) {

@@ -18,15 +18,15 @@ use crate::rel::{Bounds, Rel, kept};
 
 /// `LIMIT` and `OFFSET`, as they are written.
 #[derive(Default)]
-struct Written {
+struct WrittenBounds {
     skip: Option<ast::Expr>,
     fetch: Option<ast::Expr>,
 }
 
-impl Written {
-    fn of(limit: Option<LimitClause>, fetch: Option<Fetch>) -> Result<Written> {
+impl WrittenBounds {
+    fn new(limit: Option<LimitClause>, fetch: Option<Fetch>) -> Result<WrittenBounds> {
         let bounds = match limit {
-            None => Written::default(),
+            None => WrittenBounds::default(),
             Some(LimitClause::LimitOffset { limit, offset, limit_by }) => {
                 if let Some(by) = limit_by.first() {
                     let error = Error::user("LIMIT BY is not supported").at(at(by.span().start));
@@ -34,9 +34,11 @@ impl Written {
                         error.remedy("number the rows: ROW_NUMBER() OVER (PARTITION BY k ORDER BY ts)"),
                     ));
                 }
-                Written { skip: offset.map(|offset| offset.value), fetch: limit }
+                WrittenBounds { skip: offset.map(|offset| offset.value), fetch: limit }
             }
-            Some(LimitClause::OffsetCommaLimit { offset, limit }) => Written { skip: Some(offset), fetch: Some(limit) },
+            Some(LimitClause::OffsetCommaLimit { offset, limit }) => {
+                WrittenBounds { skip: Some(offset), fetch: Some(limit) }
+            }
         };
         let Some(fetch) = fetch else { return Ok(bounds) };
         if bounds.fetch.is_some() {
@@ -46,7 +48,7 @@ impl Written {
             let error = Error::user(format!("{fetch} is not supported"));
             return Err(through(error.remedy("write FETCH FIRST 3 ROWS ONLY")));
         }
-        Ok(Written { fetch: fetch.quantity, ..bounds })
+        Ok(WrittenBounds { fetch: fetch.quantity, ..bounds })
     }
 }
 
@@ -57,7 +59,7 @@ impl Binder<'_> {
         if let Some(operator) = pipe_operators.first() {
             return not_impl_err!("|> {operator}");
         }
-        let written = Written::of(limit_clause, fetch)?;
+        let written = WrittenBounds::new(limit_clause, fetch)?;
         let constant = |bound: &Option<ast::Expr>| bound.clone().map(|bound| self.constant(bound, env)).transpose();
         let (skip, fetch) = (constant(&written.skip)?, constant(&written.fetch)?);
         let first = first_of(skip.as_ref(), fetch.as_ref());
@@ -69,7 +71,7 @@ impl Binder<'_> {
                 let plan = self.body(body, env)?;
                 let items = Scope::items_of(&plan, None);
                 let scope = Scope::new(items, None);
-                let names = Names::of(&scope);
+                let names = Names::new(&scope);
                 let mut keys = Vec::new();
                 for key in order {
                     let place = position(&key.expr, scope.items.len())?;

@@ -27,7 +27,7 @@ impl TableName {
     }
 
     /// Whether a qualified name means this table.
-    fn is(&self, parts: &[Ident]) -> bool {
+    fn is_named(&self, parts: &[Ident]) -> bool {
         let Some((own, before)) = parts.split_last() else { return false };
         let missing = self.before.len().checked_sub(before.len());
         let same = |known: &[String]| known.iter().zip(before).all(|(known, part)| *known == part.value);
@@ -118,7 +118,7 @@ impl<'o> Scope<'o> {
     pub(crate) fn own(&self, name: &[Ident]) -> Result<Option<Found>> {
         // A table has priority over a column, and a database over a table.
         for parts in (1..name.len().min(4)).rev() {
-            let is_meant = |item: &&Item| item.table.as_ref().is_some_and(|table| table.is(&name[..parts]));
+            let is_meant = |item: &&Item| item.table.as_ref().is_some_and(|table| table.is_named(&name[..parts]));
             if let Some(item) = self.only(&name[parts], name, is_meant)? {
                 return Ok(Some(Found { item: item.clone(), parts: parts + 1, outer: false }));
             }
@@ -157,7 +157,7 @@ impl<'o> Scope<'o> {
 
     /// The columns of a table, including those that `*` omits.
     pub(crate) fn of_table(&self, name: &[Ident]) -> Vec<&Item> {
-        self.items.iter().filter(|item| item.table.as_ref().is_some_and(|table| table.is(name))).collect()
+        self.items.iter().filter(|item| item.table.as_ref().is_some_and(|table| table.is_named(name))).collect()
     }
 
     /// The names of a row's fields. `None`: the name means no row.
@@ -195,7 +195,7 @@ impl<'o> Scope<'o> {
         let written: Vec<&str> = name.iter().map(|part| part.value.as_str()).collect();
         // For a known table, the remedy lists its columns.
         let table = |item: &Item| match (&item.table, name) {
-            (Some(table), [first, _, ..]) => table.is(std::slice::from_ref(first)),
+            (Some(table), [first, _, ..]) => table.is_named(std::slice::from_ref(first)),
             _ => false,
         };
         let of_table: Vec<&Item> = known.iter().copied().filter(|item| table(item)).collect();

@@ -55,7 +55,7 @@ pub(super) enum Condition {
     /// An expression, the subqueries whose values it reads, and its place.
     Expr { expr: Expr, values: Vec<Pending>, span: Option<Span> },
     /// A subquery that filters the rows, and the subqueries whose values its operands read.
-    Choose { subquery: Box<Pending>, values: Vec<Pending> },
+    Subquery { subquery: Box<Pending>, values: Vec<Pending> },
 }
 
 impl Condition {
@@ -63,7 +63,7 @@ impl Condition {
     fn exprs(&mut self) -> Vec<&mut Expr> {
         let (mut exprs, values) = match self {
             Condition::Expr { expr, values, .. } => (vec![expr], values),
-            Condition::Choose { subquery, values } => (subquery.operands(), values),
+            Condition::Subquery { subquery, values } => (subquery.operands(), values),
         };
         exprs.extend(values.iter_mut().flat_map(Pending::operands));
         exprs
@@ -72,14 +72,14 @@ impl Condition {
     /// The subqueries whose values the condition reads.
     fn values(&mut self) -> &mut Vec<Pending> {
         match self {
-            Condition::Expr { values, .. } | Condition::Choose { values, .. } => values,
+            Condition::Expr { values, .. } | Condition::Subquery { values, .. } => values,
         }
     }
 
     fn pending(&self) -> impl Iterator<Item = &Pending> {
         let (own, values) = match self {
             Condition::Expr { values, .. } => (None, values),
-            Condition::Choose { subquery, values } => (Some(subquery.as_ref()), values),
+            Condition::Subquery { subquery, values } => (Some(subquery.as_ref()), values),
         };
         own.into_iter().chain(values)
     }
@@ -150,12 +150,12 @@ impl Binder<'_> {
         let Rows { mut plan, items } = self.from(from, env)?;
         let mut scope = env.scope(items);
         if let Some(condition) = selection {
-            let conditions = self.bound(Some(condition), &Names::of(&scope), env)?;
+            let conditions = self.bound(Some(condition), &Names::new(&scope), env)?;
             check_no_aggregate(&conditions)?;
             plan = self.filtered(plan, conditions)?;
         }
         if let GroupByExpr::Expressions(keys, _) = &mut group_by
-            && let Some(window) = GroupWindow::take(keys).map_err(through)?
+            && let Some(window) = GroupWindow::extract(keys).map_err(through)?
         {
             projection.iter_mut().for_each(|item| window.name_item(item));
             having.iter_mut().for_each(|having| name_columns(having, &window));
@@ -164,7 +164,7 @@ impl Binder<'_> {
             scope = env.scope(rows.items);
         }
         let mut selected = Selected::default();
-        let names = Names { windows: &select.named_window, ..Names::of(&scope) };
+        let names = Names { windows: &select.named_window, ..Names::new(&scope) };
         let (results, spans) = self.results(projection, &names, env, &mut selected.pending, has_tables)?;
         let values: Vec<_> = selected.pending.iter().map(Pending::value).collect();
         let after = Names { results: &results, values: &values, ..names };
@@ -208,7 +208,7 @@ impl Binder<'_> {
         let mut exprs = selected.exprs();
         exprs.extend(keys.iter_mut().chain(&mut calls));
         plan = self.join_values(plan, before, &mut exprs)?;
-        let groups = Grouped::of(plan, keys, calls)?;
+        let groups = Grouped::new(plan, keys, calls)?;
         let mut pending = std::mem::take(&mut selected.pending);
         for expr in selected.exprs().into_iter().chain(pending.iter_mut().flat_map(Pending::operands)) {
             *expr = rebased(std::mem::take(expr), &groups.columns)?;
@@ -312,7 +312,7 @@ impl Binder<'_> {
         // The whole condition is the value of the last subquery.
         let is_last = |last: &Pending| is_choice && expr.try_as_col() == Some(&last.column);
         match values.pop_if(|last| is_last(last) && !matches!(last.form, Form::Value)) {
-            Some(subquery) => Ok(Condition::Choose { subquery: Box::new(subquery), values }),
+            Some(subquery) => Ok(Condition::Subquery { subquery: Box::new(subquery), values }),
             None => Ok(Condition::Expr { expr, values, span }),
         }
     }
@@ -331,16 +331,16 @@ impl Binder<'_> {
         if let Some(condition) = &plain {
             plan = passing(condition.clone(), plan)?;
         }
-        let chooses = rest.iter().any(|condition| matches!(condition, Condition::Choose { .. }));
+        let chooses = rest.iter().any(|condition| matches!(condition, Condition::Subquery { .. }));
         for condition in rest {
             match condition {
                 Condition::Expr { mut expr, values, span } => {
                     plan = self.join_values(plan, values, &mut [&mut expr])?;
                     plan = passing(or_at(expr, span)?, plan)?;
                 }
-                Condition::Choose { mut subquery, values } => {
+                Condition::Subquery { mut subquery, values } => {
                     plan = self.join_values(plan, values, &mut subquery.operands())?;
-                    plan = self.choose(plan, *subquery)?;
+                    plan = self.filter_by_subquery(plan, *subquery)?;
                 }
             }
         }
@@ -356,7 +356,7 @@ impl Binder<'_> {
 fn check_no_aggregate(conditions: &[Condition]) -> Result<()> {
     let exprs = conditions.iter().filter_map(|condition| match condition {
         Condition::Expr { expr, .. } => Some(expr),
-        Condition::Choose { .. } => None,
+        Condition::Subquery { .. } => None,
     });
     match find_aggregate_exprs(exprs).is_empty() {
         true => Ok(()),

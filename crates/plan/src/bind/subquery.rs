@@ -21,7 +21,7 @@ use crate::table::is_bounded;
 use crate::walk::Walk;
 
 /// Names of columns that describe the rows of a subquery.
-pub(super) const THERE: &str = "$there";
+pub(super) const EXISTS: &str = "$there";
 pub(super) const ROWS: [&str; 2] = ["$rows", "$values"];
 pub(super) const LISTED: &str = "$listed";
 pub(super) const IS_NULL: &str = "$is_null";
@@ -93,7 +93,7 @@ impl Pending {
 
 impl Form<ast::Expr> {
     /// Replaces a subquery expression by NULL, and returns its form and its query.
-    pub(super) fn of(expr: &mut ast::Expr) -> Option<(Self, Box<Query>)> {
+    pub(super) fn extract(expr: &mut ast::Expr) -> Option<(Self, Box<Query>)> {
         let is_one = match expr {
             ast::Expr::Subquery(_) | ast::Expr::Exists { .. } | ast::Expr::InSubquery { .. } => true,
             ast::Expr::AnyOp { right, .. } | ast::Expr::AllOp { right, .. } => {
@@ -147,7 +147,7 @@ impl Form<Vec<Expr>> {
 }
 
 /// A three-valued condition on the rows of a subquery: `is` for TRUE, `unknown` for NULL.
-struct Asked {
+struct ThreeValued {
     is: Expr,
     /// `None`: the condition is never NULL.
     unknown: Option<Expr>,
@@ -232,7 +232,7 @@ impl Binder<'_> {
     }
 
     /// The rows of a plan for which a subquery holds as a condition.
-    pub(super) fn choose(&self, plan: Rel, pending: Pending) -> Result<Rel> {
+    pub(super) fn filter_by_subquery(&self, plan: Rel, pending: Pending) -> Result<Rel> {
         let Pending { form, rows, start, .. } = pending;
         let semi = |negated: bool| if negated { JoinType::LeftAnti } else { JoinType::LeftSemi };
         match form {
@@ -280,7 +280,7 @@ impl Binder<'_> {
                 self.join_row(plan, row)
             }
             Form::Exists { negated } => {
-                let (plan, there) = self.there(plan, rows)?;
+                let (plan, there) = self.exists(plan, rows)?;
                 Ok((plan, if negated { !there } else { there }))
             }
             Form::In { left, negated } => {
@@ -290,8 +290,8 @@ impl Binder<'_> {
                     Ok([left]) => self.in_list_of_row(plan, left, rows)?,
                     Err(left) => {
                         let rows = self.listed(rows)?;
-                        let asked = self.is_listed(&plan, &rows, &left)?;
-                        self.three_valued(plan, rows, asked)?
+                        let condition = self.is_listed(&plan, &rows, &left)?;
+                        self.three_valued(plan, rows, condition)?
                     }
                 };
                 Ok((plan, if negated { !there } else { there }))
@@ -305,14 +305,14 @@ impl Binder<'_> {
                 let is = binary(left, op, own);
                 // The comparison holds for all rows unless its negation holds for one.
                 let is = if all { Expr::Not(Box::new(is)) } else { is };
-                let asked = Asked { unknown: Some(is.clone().is_null()), is };
-                let (plan, there) = self.three_valued(plan, rows, asked)?;
+                let condition = ThreeValued { unknown: Some(is.clone().is_null()), is };
+                let (plan, there) = self.three_valued(plan, rows, condition)?;
                 Ok((plan, if all { !there } else { there }))
             }
         }
     }
 
-    fn is_listed(&self, plan: &Rel, rows: &Rel, left: &[Expr]) -> Result<Asked> {
+    fn is_listed(&self, plan: &Rel, rows: &Rel, left: &[Expr]) -> Result<ThreeValued> {
         let (mut equal, mut may_be, mut is_known) = (Vec::new(), Vec::new(), true);
         for (left, own) in left.iter().zip(columns_of(rows)) {
             is_known &= !self.nullable(left, plan)? && !self.nullable(&own, rows)?;
@@ -320,31 +320,31 @@ impl Binder<'_> {
             may_be.extend(disjunction([own.clone().eq(left.clone()), own.is_null(), left.clone().is_null()]));
         }
         let is = conjunction(equal).unwrap_or_else(|| lit(true));
-        Ok(Asked { is, unknown: conjunction(may_be).filter(|_| !is_known) })
+        Ok(ThreeValued { is, unknown: conjunction(may_be).filter(|_| !is_known) })
     }
 
     /// TRUE if the condition is TRUE for a row of the subquery, else NULL if it is NULL for one, else FALSE.
-    fn three_valued(&self, plan: Rel, rows: Rel, asked: Asked) -> Result<(Rel, Expr)> {
-        let is = outer_of(asked.is, &plan)?;
+    fn three_valued(&self, plan: Rel, rows: Rel, condition: ThreeValued) -> Result<(Rel, Expr)> {
+        let is = outer_of(condition.is, &plan)?;
         let some = rows.clone().filter(is)?;
-        let (plan, there) = self.there(plan, some)?;
-        let Some(unknown) = asked.unknown else { return Ok((plan, there)) };
+        let (plan, there) = self.exists(plan, some)?;
+        let Some(unknown) = condition.unknown else { return Ok((plan, there)) };
         let unknown = outer_of(unknown, &plan)?;
         let some = rows.filter(unknown)?.instance()?;
-        let (plan, unknown) = self.there(plan, some)?;
+        let (plan, unknown) = self.exists(plan, some)?;
         let value = when(there, lit(true)).when(unknown, lit(ScalarValue::Boolean(None))).otherwise(lit(false))?;
         Ok((plan, value))
     }
 
     /// Whether a subquery has rows.
-    pub(super) fn there(&self, plan: Rel, rows: Rel) -> Result<(Rel, Expr)> {
+    pub(super) fn exists(&self, plan: Rel, rows: Rel) -> Result<(Rel, Expr)> {
         if reads_outer(&rows) {
-            let there = rows.project([computed(THERE, lit(true))])?.distinct();
+            let there = rows.project([computed(EXISTS, lit(true))])?.distinct();
             let (plan, there) = self.join_row(plan, there)?;
             return Ok((plan, there.is_true()));
         }
         let (number, [rows]) = self.aggregated(rows, [(ROWS[0], "count", lit(1_i64))])?;
-        let (plan, there) = self.join_row(plan, what_is_known(number, vec![(THERE, is_positive(rows))])?)?;
+        let (plan, there) = self.join_row(plan, distinct_values(number, vec![(EXISTS, is_positive(rows))])?)?;
         Ok((plan, there.is_true()))
     }
 
@@ -408,7 +408,7 @@ pub(super) fn outer_of(expr: Expr, around: &Rel) -> Result<Expr> {
 }
 
 /// The values that are read of a single row. DISTINCT suppresses updates of the row that do not change them.
-pub(super) fn what_is_known(row: Rel, columns: Vec<(&str, Expr)>) -> Result<Rel> {
+pub(super) fn distinct_values(row: Rel, columns: Vec<(&str, Expr)>) -> Result<Rel> {
     Ok(row.project(columns.into_iter().map(|(name, expr)| computed(name, expr)))?.distinct())
 }
 

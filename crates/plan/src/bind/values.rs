@@ -18,7 +18,7 @@ impl Binder<'_> {
         let width = values.rows.first().map_or(0, |row| row.content.len());
         // VALUES of a subquery can read outer columns.
         let scope = env.scope(Vec::new());
-        let names = Names::of(&scope);
+        let names = Names::new(&scope);
         let mut places: Vec<Vec<Location>> = Vec::with_capacity(values.rows.len());
         let mut rows: Vec<Vec<Expr>> = Vec::with_capacity(values.rows.len());
         for (number, row) in values.rows.into_iter().enumerate() {

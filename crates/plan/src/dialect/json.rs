@@ -44,7 +44,7 @@ pub(super) fn parse_is_json(parser: &mut Parser, expr: &Expr) -> Option<Parsed> 
     }
     (0..2 + usize::from(negated)).for_each(|_| drop(parser.next_token()));
     let kinds = ["VALUE", "OBJECT", "ARRAY", "SCALAR"];
-    let kind = kinds.into_iter().find(|kind| take(parser, kind)).unwrap_or("VALUE");
+    let kind = kinds.into_iter().find(|kind| accept(parser, kind)).unwrap_or("VALUE");
     let call = plain_function(Ident::new("is_json"), vec![expr.clone(), text(kind)]);
     Some(Ok(match negated {
         true => Expr::UnaryOp { op: UnaryOperator::Not, expr: Box::new(call) },
@@ -70,12 +70,12 @@ fn call(parser: &mut Parser, clauses: fn(&mut Parser) -> Parsed<Vec<Expr>>) -> P
 
 /// `[RETURNING type] [NULL | ERROR | DEFAULT value ON EMPTY] [... ON ERROR]`.
 fn value_clauses(parser: &mut Parser) -> Parsed<Vec<Expr>> {
-    let returning = if take(parser, "RETURNING") { Some(returned_type(parser)?) } else { None };
+    let returning = if accept(parser, "RETURNING") { Some(returned_type(parser)?) } else { None };
     let clauses = behaviours(parser, |parser| {
-        Ok(match take(parser, "DEFAULT") {
+        Ok(match accept(parser, "DEFAULT") {
             true => Some(("", parser.parse_expr()?)),
-            false if take(parser, "NULL") => Some(("", Expr::value(Value::Null))),
-            false if take(parser, "ERROR") => Some(("STOPS", Expr::value(Value::Null))),
+            false if accept(parser, "NULL") => Some(("", Expr::value(Value::Null))),
+            false if accept(parser, "ERROR") => Some(("STOPS", Expr::value(Value::Null))),
             false => None,
         })
     })?;
@@ -112,7 +112,7 @@ fn returned_type(parser: &mut Parser) -> Parsed<DataType> {
 
 /// `[TRUE | FALSE | UNKNOWN | ERROR ON ERROR]`.
 fn exists_clauses(parser: &mut Parser) -> Parsed<Vec<Expr>> {
-    let Some(word) = ["TRUE", "FALSE", "UNKNOWN", "ERROR"].into_iter().find(|word| take(parser, word)) else {
+    let Some(word) = ["TRUE", "FALSE", "UNKNOWN", "ERROR"].into_iter().find(|word| accept(parser, word)) else {
         return Ok(Vec::new());
     };
     parser.expect_keywords(&[Keyword::ON, Keyword::ERROR])?;
@@ -121,7 +121,7 @@ fn exists_clauses(parser: &mut Parser) -> Parsed<Vec<Expr>> {
 
 /// `[wrapper WRAPPER] [NULL | ERROR | EMPTY ARRAY | EMPTY OBJECT ON EMPTY] [... ON ERROR]`.
 fn query_clauses(parser: &mut Parser) -> Parsed<Vec<Expr>> {
-    if take(parser, "RETURNING") {
+    if accept(parser, "RETURNING") {
         match parser.parse_data_type()? {
             DataType::String(_) | DataType::Varchar(_) => {}
             other => {
@@ -131,13 +131,13 @@ fn query_clauses(parser: &mut Parser) -> Parsed<Vec<Expr>> {
     }
     let wrapper = wrapper(parser)?;
     let clauses = behaviours(parser, |parser| {
-        Ok(match take(parser, "EMPTY") {
-            true if take(parser, "ARRAY") => Some("EMPTY ARRAY"),
+        Ok(match accept(parser, "EMPTY") {
+            true if accept(parser, "ARRAY") => Some("EMPTY ARRAY"),
             true => {
                 expect(parser, "OBJECT")?;
                 Some("EMPTY OBJECT")
             }
-            false => ["NULL", "ERROR"].into_iter().find(|word| take(parser, word)),
+            false => ["NULL", "ERROR"].into_iter().find(|word| accept(parser, word)),
         })
     })?;
     if wrapper == "WITHOUT" && clauses.iter().all(Option::is_none) {
@@ -148,16 +148,16 @@ fn query_clauses(parser: &mut Parser) -> Parsed<Vec<Expr>> {
 }
 
 fn wrapper(parser: &mut Parser) -> Parsed<&'static str> {
-    let kind = if take(parser, "WITHOUT") {
+    let kind = if accept(parser, "WITHOUT") {
         "WITHOUT"
-    } else if take(parser, "WITH") {
-        let conditional = take(parser, "CONDITIONAL");
-        let _ = !conditional && take(parser, "UNCONDITIONAL");
+    } else if accept(parser, "WITH") {
+        let conditional = accept(parser, "CONDITIONAL");
+        let _ = !conditional && accept(parser, "UNCONDITIONAL");
         if conditional { "CONDITIONAL" } else { "UNCONDITIONAL" }
     } else {
         return Ok("WITHOUT");
     };
-    let _ = take(parser, "ARRAY");
+    let _ = accept(parser, "ARRAY");
     expect(parser, "WRAPPER")?;
     Ok(kind)
 }
@@ -167,7 +167,7 @@ fn behaviours<T>(parser: &mut Parser, one: impl Fn(&mut Parser) -> Parsed<Option
     let mut behaviours = [None, None];
     while let Some(behaviour) = one(parser)? {
         parser.expect_keyword(Keyword::ON)?;
-        let of_error = take(parser, "ERROR");
+        let of_error = accept(parser, "ERROR");
         if !of_error {
             expect(parser, "EMPTY")?;
         }
@@ -221,7 +221,7 @@ fn gathered(parser: &mut Parser, of_null: &str) -> Parsed {
             next => matches!(next, Token::SingleQuotedString(_) | Token::Number(..) | Token::LParen),
         };
         // A column may have the name `KEY` too.
-        let _ = begins && take(parser, "KEY");
+        let _ = begins && accept(parser, "KEY");
         let key = parser.parse_expr()?;
         expect(parser, "VALUE")?;
         Some(key)
@@ -296,7 +296,7 @@ fn is_clause(parser: &Parser, word: &str) -> bool {
 
 /// `[KEY] 'name' VALUE`.
 fn key(parser: &mut Parser) -> Parsed<Option<Expr>> {
-    take(parser, "KEY");
+    accept(parser, "KEY");
     let Token::SingleQuotedString(name) = parser.peek_token_ref().token.clone() else {
         return parser.expected_ref("a key as a text in quotes", parser.peek_token_ref());
     };
@@ -320,7 +320,7 @@ fn kind_of(mut value: Expr) -> (&'static str, Expr) {
     }
 }
 
-fn take(parser: &mut Parser, word: &str) -> bool {
+fn accept(parser: &mut Parser, word: &str) -> bool {
     let next = matches!(&parser.peek_token_ref().token, Token::Word(next) if next.value.eq_ignore_ascii_case(word));
     if next {
         parser.next_token();
@@ -329,7 +329,7 @@ fn take(parser: &mut Parser, word: &str) -> bool {
 }
 
 fn expect(parser: &mut Parser, word: &str) -> Parsed<()> {
-    if take(parser, word) { Ok(()) } else { parser.expected_ref(word, parser.peek_token_ref()) }
+    if accept(parser, word) { Ok(()) } else { parser.expected_ref(word, parser.peek_token_ref()) }
 }
 
 fn text(value: &str) -> Expr {

@@ -96,7 +96,7 @@ impl Lowering<'_> {
     ) -> Result<Stream> {
         let below = aggregate.input.columns();
         stream = self.sessions_for(aggregate, below, stream)?;
-        settle_starts(aggregate, below, &mut stream)?;
+        assign_cumulated(aggregate, below, &mut stream)?;
         let emission = self.emission(aggregate, below, &mut stream)?;
         let mut grouping = grouping(aggregate, needed, below, &mut stream)?;
         grouping.share_with(emission.as_ref(), &mut stream);
@@ -177,7 +177,7 @@ impl Lowering<'_> {
     /// weight.
     pub(super) fn shuffle_rows(&mut self, mut stream: Stream, grouping: &mut Grouping, target: u32) -> Stream {
         let schema = stream.physical.clone();
-        let mut columns = Shuffled::of(grouping.keys.clone(), &schema);
+        let mut columns = Exchanged::new(grouping.keys.clone(), &schema);
         for (index, key) in grouping.keys.iter_mut().enumerate() {
             key.expr = Expr::Column(index);
         }
@@ -218,8 +218,9 @@ impl Lowering<'_> {
 }
 
 /// Assigns cumulating windows if the keys contain only their start, which several windows share.
-fn settle_starts(aggregate: &Aggregate, below: &Columns, stream: &mut Stream) -> Result<()> {
-    let is_cumulated = |windowed: &Windowed| !windowed.settled && matches!(windowed.window, Window::Cumulate { .. });
+fn assign_cumulated(aggregate: &Aggregate, below: &Columns, stream: &mut Stream) -> Result<()> {
+    let is_cumulated =
+        |windowed: &Windowed| !windowed.has_columns && matches!(windowed.window, Window::Cumulate { .. });
     let columns = aggregate.group_expr.iter().filter_map(|key| stream.plain_column(key, below));
     let mut columns = columns.filter_map(|column| stream.window_column(column));
     let by_start =
@@ -228,22 +229,22 @@ fn settle_starts(aggregate: &Aggregate, below: &Columns, stream: &mut Stream) ->
 }
 
 /// The columns of an exchanged row, collected one by one.
-struct Shuffled<'a> {
+struct Exchanged<'a> {
     exprs: Vec<NamedExpr>,
     /// The first index in `exprs` of each column that is carried unchanged.
     carried: BTreeMap<usize, usize>,
     schema: &'a [Field],
 }
 
-impl<'a> Shuffled<'a> {
-    fn of(exprs: Vec<NamedExpr>, schema: &'a [Field]) -> Self {
+impl<'a> Exchanged<'a> {
+    fn new(exprs: Vec<NamedExpr>, schema: &'a [Field]) -> Self {
         let mut carried = BTreeMap::new();
         for (place, named) in exprs.iter().enumerate() {
             if let Expr::Column(index) = named.expr {
                 carried.entry(index).or_insert(place);
             }
         }
-        Shuffled { exprs, carried, schema }
+        Exchanged { exprs, carried, schema }
     }
 
     /// The column for `expr`, which is added if it is new. Without a type it must be a column.
@@ -428,7 +429,7 @@ pub(super) fn finish(stream: &mut Stream, grouping: &Grouping, aggregate: &Aggre
         .map(|(index, (output, field))| LogicalColumn {
             value: needed.contains(&index).then(|| value(*output, field.data_type())),
             window: match output {
-                Output::Window(column) => grouping.windowed.as_ref().and_then(|w| column.settled(w.window)),
+                Output::Window(column) => grouping.windowed.as_ref().and_then(|w| column.with_values(w.window)),
                 _ => None,
             },
             ..LogicalColumn::absent(field)
@@ -437,9 +438,9 @@ pub(super) fn finish(stream: &mut Stream, grouping: &Grouping, aggregate: &Aggre
     (stream.physical, stream.stamps) = (physical, Vec::new());
     stream.window = grouping.windowed.as_ref().map(|w| {
         let window_time = Expr::Column(key_count + WindowColumn::Time as usize);
-        let mut settled = w.settled(window_time);
-        settled.earlier_ms += w.earlier_ms;
-        settled
+        let mut windowed = w.with_columns(window_time);
+        windowed.earlier_ms += w.earlier_ms;
+        windowed
     });
     stream.has_event_time &= grouping.windowed.is_some();
     stream.times = BTreeMap::new();

@@ -41,7 +41,7 @@ impl Lowering<'_> {
         let keys = aggregate.group_expr.iter().map(|key| stream.plain_column(key, below));
         let keys: Vec<Option<usize>> = keys.map(|key| key.filter(|of| stream.window_column(*of).is_some())).collect();
         let Some(windowed) = stream.window.as_ref().filter(|windowed| {
-            let are_rows = !windowed.settled || windowed.assigned || stream.weight.is_some();
+            let are_rows = !windowed.has_columns || windowed.assigned || stream.weight.is_some();
             are_rows && keys.iter().any(Option::is_some)
         }) else {
             return Ok(None);

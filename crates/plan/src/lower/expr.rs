@@ -34,7 +34,7 @@ pub(super) fn convert(expr: &Logical, schema: &Columns, column: &dyn Fn(usize) -
         Logical::Alias(alias) => sub(&alias.expr)?,
         Logical::Column(name) => column(schema.place(name)?)?,
         Logical::Placeholder(of) => {
-            column(Stamp::of(of).ok_or_else(|| Error::internal("an unknown placeholder"))?.index())?
+            column(Stamp::of_placeholder(of).ok_or_else(|| Error::internal("an unknown placeholder"))?.index())?
         }
         call if is_stamp(call) => return Err(unknown(Stamp::ProcessingTime)),
         call if current_watermark::is_call(call) => return Err(unknown(Stamp::Watermark)),

@@ -24,14 +24,14 @@ pub(super) type Times = BTreeMap<usize, i64>;
 
 /// Bounds of the distance of two columns of a pair, right minus left, in milliseconds.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
-struct Apart {
+struct Distance {
     least: Option<i64>,
     most: Option<i64>,
 }
 
 /// The bounds of a join, by its left and its right column.
 #[derive(Default)]
-pub(super) struct Bounds(BTreeMap<(usize, usize), Apart>);
+pub(super) struct Bounds(BTreeMap<(usize, usize), Distance>);
 
 /// A side of a join with its times.
 pub(super) struct TimedSide<'a> {
@@ -52,7 +52,7 @@ impl Bounds {
     pub(super) fn add_keys(&mut self, keys: &[(&Expr, &Expr)], left: &TimedSide, right: &TimedSide) {
         for (left_key, right_key) in keys {
             if let (Some(l), Some(r)) = (plain_time(left_key, left.index), plain_time(right_key, right.index)) {
-                self.add(l, r, Apart { least: Some(0), most: Some(0) });
+                self.add(l, r, Distance { least: Some(0), most: Some(0) });
             }
         }
     }
@@ -89,10 +89,10 @@ impl Bounds {
             Operator::Eq => (Some(apart), Some(apart)),
             _ => return,
         };
-        self.add(l.column, r.column, Apart { least, most });
+        self.add(l.column, r.column, Distance { least, most });
     }
 
-    fn add(&mut self, left: usize, right: usize, apart: Apart) {
+    fn add(&mut self, left: usize, right: usize, apart: Distance) {
         let bound = self.0.entry((left, right)).or_default();
         bound.least = bound.least.max(apart.least);
         bound.most = [bound.most, apart.most].into_iter().flatten().min();
@@ -215,8 +215,8 @@ mod tests {
         let times = Times::from([(0, 0), (1, -1)]);
         let side = TimedSide { index: &index, columns: &[], times: &times };
         let mut bounds = Bounds::default();
-        bounds.add(0, 0, Apart { least: Some(-60_000), most: Some(60_000) });
-        bounds.add(1, 1, Apart { least: Some(0), most: Some(0) });
+        bounds.add(0, 0, Distance { least: Some(-60_000), most: Some(60_000) });
+        bounds.add(1, 1, Distance { least: Some(0), most: Some(0) });
         let [left, _] = bounds.expiries(&times, &times, |_| true);
         assert_eq!(left, Some(ExpirySpec { time: 1, after_ms: -1 }));
         let [of_pairs, _] = bounds.times(&side, &side, [None, None]);

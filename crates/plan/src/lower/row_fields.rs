@@ -11,7 +11,7 @@ use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
 
 /// The columns and fields that a chain reads of its source.
 #[derive(Default)]
-struct Reads {
+struct SourceReads {
     /// Columns that are read as a whole.
     whole: BTreeSet<usize>,
     /// The fields that are read, by column.
@@ -20,7 +20,8 @@ struct Reads {
 
 /// Replaces ROW columns of a table by their fields, if all readers read only fields.
 pub(super) fn read_fields_alone(readers: &mut [&mut Stage]) {
-    let mut all: Vec<(Schema, Reads)> = readers.iter_mut().filter_map(|stage| Reads::of_stage(stage)).collect();
+    let mut all: Vec<(Schema, SourceReads)> =
+        readers.iter_mut().filter_map(|stage| SourceReads::of_stage(stage)).collect();
     if all.len() < readers.len() {
         return;
     }
@@ -102,19 +103,19 @@ fn field_of(expr: &Expr, decoded: &Schema) -> Option<(usize, usize)> {
     (function == "get_field").then_some((*column, index))
 }
 
-impl Reads {
+impl SourceReads {
     /// The reads of a stage with a source, and the source's columns.
-    fn of_stage(stage: &mut Stage) -> Option<(Schema, Reads)> {
+    fn of_stage(stage: &mut Stage) -> Option<(Schema, SourceReads)> {
         let source = stage.source.as_mut()?;
         let decoded = source.decoded().ok()?;
-        let mut reads = Reads::default();
-        if !each_expr(source, &mut stage.operators, &mut |expr| reads.of(expr, &decoded)) {
+        let mut reads = SourceReads::default();
+        if !each_expr(source, &mut stage.operators, &mut |expr| reads.add(expr, &decoded)) {
             reads.whole.extend(0..decoded.fields().len());
         }
         Some((decoded, reads))
     }
 
-    fn of(&mut self, expr: &mut Expr, decoded: &Schema) {
+    fn add(&mut self, expr: &mut Expr, decoded: &Schema) {
         match (field_of(expr, decoded), &*expr) {
             (Some((column, field)), _) => {
                 self.fields.entry(column).or_default().insert(field);
@@ -122,13 +123,13 @@ impl Reads {
             (None, Expr::Column(column)) => {
                 self.whole.insert(*column);
             }
-            _ => expr.children_mut().into_iter().for_each(|child| self.of(child, decoded)),
+            _ => expr.children_mut().into_iter().for_each(|child| self.add(child, decoded)),
         }
     }
 }
 
 /// The new indexes of a source's columns.
-struct Places {
+struct NewIndexes {
     /// Of columns that are read as a whole, by their former indexes.
     whole: BTreeMap<usize, usize>,
     fields: BTreeMap<(usize, usize), usize>,
@@ -139,8 +140,8 @@ fn replace_columns(
     source: &mut SourceSpec,
     divided: &BTreeSet<usize>,
     fields: &BTreeMap<usize, BTreeSet<usize>>,
-) -> Places {
-    let mut places = Places { whole: BTreeMap::new(), fields: BTreeMap::new() };
+) -> NewIndexes {
+    let mut places = NewIndexes { whole: BTreeMap::new(), fields: BTreeMap::new() };
     let (mut declared, mut projection): (Vec<Arc<Field>>, Vec<usize>) = (Vec::new(), Vec::new());
     for (index, column) in source.declared.fields().iter().enumerate() {
         let decoded = source.projection.binary_search(&index).ok();
@@ -171,7 +172,7 @@ fn replace_columns(
 }
 
 /// Changes an expression to the new indexes.
-fn point(expr: &mut Expr, before: &Schema, places: &Places) {
+fn point(expr: &mut Expr, before: &Schema, places: &NewIndexes) {
     let place = match (field_of(expr, before), &*expr) {
         (Some(field), _) if places.fields.contains_key(&field) => places.fields.get(&field),
         (_, Expr::Column(column)) => places.whole.get(column),

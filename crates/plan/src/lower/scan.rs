@@ -15,7 +15,7 @@ use crate::place::planning_error;
 use crate::processing_time::is_read_by;
 use crate::rel::{Get, Project, Rel};
 use crate::settings::RuntimeMode;
-use crate::stamps::{Reads, Stamp, with_placeholders};
+use crate::stamps::{ReadStamps, Stamp, with_placeholders};
 use crate::table::Table;
 use crate::varying::varies;
 use crate::walk::Walk;
@@ -92,8 +92,8 @@ impl Lowering<'_> {
     }
 
     /// The stamps that the source adds to its rows, for a table with this event time.
-    fn reads_of(&self, event_time: Option<&LogicalExpr>) -> Reads {
-        Reads {
+    fn reads_of(&self, event_time: Option<&LogicalExpr>) -> ReadStamps {
+        ReadStamps {
             clock: self.reads.clock || event_time.is_some_and(is_read_by),
             // With processing time there is no watermark.
             watermark: self.reads.watermark && self.by_clock != Some(true),

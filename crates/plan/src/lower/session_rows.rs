@@ -22,7 +22,7 @@ const SESSIONS: &str = "sessions";
 impl Stream {
     /// The sessions of the rows, if their bounds are not known yet.
     pub(super) fn open_sessions(&self) -> Option<&Windowed> {
-        self.window.as_ref().filter(|of| !of.settled && matches!(of.window, Window::Session { .. }))
+        self.window.as_ref().filter(|of| !of.has_columns && matches!(of.window, Window::Session { .. }))
     }
 
     /// Whether an aggregation groups by session and by the session's keys, and reads nothing else of the
@@ -95,10 +95,10 @@ impl Lowering<'_> {
                 _ => None,
             };
             next.times.extend(column.window.and_then(|of| Some((place, windowed.lag_ms(of)?))));
-            column.window = column.window.and_then(|of| of.settled(windowed.window));
+            column.window = column.window.and_then(|of| of.with_values(windowed.window));
         }
         let time = Expr::Column(WindowColumn::Time as usize);
-        next.window = Some(windowed.settled(time));
+        next.window = Some(windowed.with_columns(time));
         next.weight = next.weight.map(|weight| weight + WINDOW_COLUMNS.len());
         next.unique = None;
         Ok(next)

@@ -15,7 +15,7 @@ pub(super) struct Read<'e> {
 /// Extracts common subexpressions of `reads` into projections. Afterwards `reads` read the last of these.
 /// Empty: no costly subexpression is repeated.
 pub(super) fn share(reads: &mut [Read<'_>], columns: &[Field]) -> Vec<Vec<NamedExpr>> {
-    let Some(mut computed) = Sharing::of(reads, columns).and_then(|sharing| sharing.apart(reads)) else {
+    let Some(mut computed) = Sharing::new(reads, columns).and_then(|sharing| sharing.extract(reads)) else {
         return Vec::new();
     };
     // Common subexpressions may have common subexpressions themselves.
@@ -41,7 +41,7 @@ struct Sharing<'c> {
 
 impl<'c> Sharing<'c> {
     /// `None`: no costly subexpression is repeated.
-    fn of(reads: &[Read<'_>], columns: &'c [Field]) -> Option<Self> {
+    fn new(reads: &[Read<'_>], columns: &'c [Field]) -> Option<Self> {
         let mut sharing = Sharing { columns, counts: HashMap::new() };
         reads.iter().for_each(|read| sharing.count(read.expr, read.always));
         let Sharing { columns, mut counts } = sharing;
@@ -93,23 +93,23 @@ impl<'c> Sharing<'c> {
 
     /// Replaces the common subexpressions in `reads`. The projection has these, and all other columns that
     /// `reads` read.
-    fn apart(&self, reads: &mut [Read<'_>]) -> Option<Vec<NamedExpr>> {
-        let mut apart = Apart { sharing: self, columns: Vec::new(), places: HashMap::new() };
+    fn extract(&self, reads: &mut [Read<'_>]) -> Option<Vec<NamedExpr>> {
+        let mut extraction = Extraction { sharing: self, columns: Vec::new(), places: HashMap::new() };
         for read in reads {
-            *read.expr = apart.over(read.expr)?;
+            *read.expr = extraction.over(read.expr)?;
         }
-        Some(apart.columns)
+        Some(extraction.columns)
     }
 }
 
 /// A projection with the common subexpressions.
-struct Apart<'s, 'c> {
+struct Extraction<'s, 'c> {
     sharing: &'s Sharing<'c>,
     columns: Vec<NamedExpr>,
     places: HashMap<Expr, usize>,
 }
 
-impl Apart<'_, '_> {
+impl Extraction<'_, '_> {
     /// The expression over the projection's columns.
     fn over(&mut self, expr: &Expr) -> Option<Expr> {
         match expr {

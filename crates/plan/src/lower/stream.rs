@@ -344,7 +344,7 @@ impl Stream {
 
     /// Assigns the windows: adds an operator that computes the window columns, unless they have values.
     pub(super) fn assign_windows(&mut self) -> Result<()> {
-        let Some(windowed) = self.window.clone().filter(|w| !w.settled) else { return Ok(()) };
+        let Some(windowed) = self.window.clone().filter(|w| !w.has_columns) else { return Ok(()) };
         if self.open_sessions().is_some() {
             return Err(Error::internal("the bounds of a session are not known before it ends"));
         }
@@ -373,13 +373,13 @@ impl Stream {
                 }
                 _ => None,
             };
-            column.window = column.window.and_then(|column| column.settled(windowed.window));
+            column.window = column.window.and_then(|column| column.with_values(windowed.window));
         }
         physical.extend(WINDOW_COLUMNS.map(|name| Field::new(name, time_type.clone(), false)));
         self.physical = physical;
         self.weight = self.weight.and_then(|weight| places.get(&weight).copied());
         let window_time = Expr::Column(keep.len() + WindowColumn::Time as usize);
-        self.window = Some(Windowed { assigned: true, ..windowed.settled(window_time) });
+        self.window = Some(Windowed { assigned: true, ..windowed.with_columns(window_time) });
         Ok(())
     }
 }

@@ -32,7 +32,7 @@ pub(super) struct TableOptions<'a> {
 impl<'a> TableOptions<'a> {
     /// # Errors
     /// A required option is missing.
-    pub(super) fn of(
+    pub(super) fn new(
         table: &'a TableSettings,
         settings: &Settings,
         hints: &'a TimesToLive,

@@ -27,7 +27,7 @@ pub(super) struct Windowed {
     /// How much earlier the rows' windows begin than `window`.
     pub(super) earlier_ms: i64,
     /// Whether the window columns have values.
-    pub(super) settled: bool,
+    pub(super) has_columns: bool,
     /// Whether the rows are input rows with the columns of their windows, and not results.
     pub(super) assigned: bool,
     /// The time zone in which `time` is a local time. `None`: watermarks and `time` use the same scale.
@@ -51,12 +51,22 @@ impl Windowed {
             None => (time, time_type),
         };
         let zone = zone.map(str::to_owned);
-        Windowed { window, time, time_type, partition, earlier_ms: 0, settled: false, assigned: false, zone, places }
+        Windowed {
+            window,
+            time,
+            time_type,
+            partition,
+            earlier_ms: 0,
+            has_columns: false,
+            assigned: false,
+            zone,
+            places,
+        }
     }
 
     /// Rows that have the columns of their windows. `window_time`, in steps of the slide, distinguishes the
     /// windows.
-    pub(super) fn settled(&self, window_time: Expr) -> Self {
+    pub(super) fn with_columns(&self, window_time: Expr) -> Self {
         let (window, earlier_ms) = match self.window {
             Window::Hop { size_ms, slide_ms, offset_ms } => {
                 (Window::Tumble { size_ms: slide_ms, offset_ms: offset_ms + size_ms % slide_ms }, size_ms - slide_ms)
@@ -71,7 +81,7 @@ impl Windowed {
             time_type: self.time_type.clone(),
             partition: Vec::new(),
             earlier_ms,
-            settled: true,
+            has_columns: true,
             assigned: false,
             zone: self.zone.clone(),
             places: self.places.clone(),
@@ -111,7 +121,7 @@ impl WindowColumn {
 
     /// The column once it has values. The start of a cumulating window and of a session is then an ordinary
     /// column, because the window's end does not determine it.
-    pub(super) fn settled(self, window: Window) -> Option<WindowColumn> {
+    pub(super) fn with_values(self, window: Window) -> Option<WindowColumn> {
         let is_fixed = !matches!(window, Window::Cumulate { .. } | Window::Session { .. });
         Some(self).filter(|column| is_fixed || *column != WindowColumn::Start)
     }

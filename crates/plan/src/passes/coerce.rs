@@ -130,7 +130,7 @@ fn with_types_of(input: Arc<Rel>, columns: &Columns) -> Result<Arc<Rel>> {
         Rel::Project(inner) => {
             let outputs =
                 all(inner.columns.ids().into_iter().zip(inner.exprs.clone()).collect(), inner.input.columns())?;
-            inner.of(outputs).map(Arc::new)
+            inner.with_outputs(outputs).map(Arc::new)
         }
         plan => {
             let outputs = all(plan.ids().into_iter().map(kept).collect(), plan.columns())?;

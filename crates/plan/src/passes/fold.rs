@@ -26,7 +26,7 @@ use datafusion_expr::expr::{Between, InList, ScalarFunction};
 use datafusion_expr::simplify::{ExprSimplifyResult, SimplifyContext};
 use datafusion_expr::{BinaryExpr, Case, Expr, Operator, lit};
 
-use crate::rewrite::{Scope, is_comparison};
+use crate::rewrite::{InputColumns, is_comparison};
 use crate::walk::Walk;
 
 /// Functions that DataFusion only computes in another form.
@@ -44,7 +44,7 @@ const IN_OTHER_FORMS: [&str; 10] = [
 ];
 
 /// An equivalent expression that is simpler.
-pub(crate) fn simplify(expr: Expr, scope: &Scope) -> Result<Transformed<Expr>> {
+pub(crate) fn simplify(expr: Expr, scope: &InputColumns) -> Result<Transformed<Expr>> {
     if let Expr::BinaryExpr(BinaryExpr { op: op @ (Operator::And | Operator::Or), .. }) = expr {
         return logic::connect(expr, op, scope);
     }
@@ -52,7 +52,7 @@ pub(crate) fn simplify(expr: Expr, scope: &Scope) -> Result<Transformed<Expr>> {
 }
 
 /// Simplifies an expression with simple operands.
-fn step(expr: Expr, scope: &Scope) -> Result<Transformed<Expr>> {
+fn step(expr: Expr, scope: &InputColumns) -> Result<Transformed<Expr>> {
     match expr {
         Expr::Not(operand) => logic::negate(*operand, scope),
         Expr::Between(between) => bounds(between, scope),
@@ -78,7 +78,7 @@ fn step(expr: Expr, scope: &Scope) -> Result<Transformed<Expr>> {
 }
 
 /// `x BETWEEN a AND b` is `x >= a AND x <= b`.
-fn bounds(between: Between, scope: &Scope) -> Result<Transformed<Expr>> {
+fn bounds(between: Between, scope: &InputColumns) -> Result<Transformed<Expr>> {
     if between.expr.is_volatile() {
         return Ok(Transformed::no(Expr::Between(between)));
     }
@@ -88,7 +88,7 @@ fn bounds(between: Between, scope: &Scope) -> Result<Transformed<Expr>> {
     Ok(Transformed::yes(if negated { logic::negate(both, scope)?.data } else { both }))
 }
 
-fn operator(binary: BinaryExpr, scope: &Scope) -> Result<Transformed<Expr>> {
+fn operator(binary: BinaryExpr, scope: &InputColumns) -> Result<Transformed<Expr>> {
     let is_null = |operand: &Expr| operand.as_literal().is_some_and(ScalarValue::is_null);
     if binary.op.returns_null_on_null() && (is_null(&binary.left) || is_null(&binary.right)) {
         let null = ScalarValue::try_new_null(&scope.type_of(&Expr::BinaryExpr(binary))?)?;
@@ -117,7 +117,7 @@ fn operator(binary: BinaryExpr, scope: &Scope) -> Result<Transformed<Expr>> {
 }
 
 /// A list of one value is a comparison.
-fn one_of(mut list: InList, scope: &Scope) -> Result<Transformed<Expr>> {
+fn one_of(mut list: InList, scope: &InputColumns) -> Result<Transformed<Expr>> {
     if list.list.len() == 1 {
         let op = if list.negated { Operator::NotEq } else { Operator::Eq };
         let Some(value) = list.list.pop() else { return Ok(Transformed::no(Expr::InList(list))) };

@@ -87,7 +87,7 @@ fn with_fields(plan: Rel, uses: &Uses) -> Result<Pruned> {
     let schema = Arc::clone(plan.shared_columns());
     let (mut outputs, mut fields) = (Vec::new(), Fields::default());
     for column in schema.ids() {
-        let accesses = match uses.of(&column) {
+        let accesses = match uses.get(&column) {
             Some(Use::Fields(accesses)) => accesses.as_slice(),
             _ => &[],
         };
@@ -114,7 +114,7 @@ fn projected(projection: Project, uses: &Uses) -> Result<Pruned> {
     let kept: Vec<(&Column, &Expr, &Use)> = columns
         .iter()
         .zip(&projection.exprs)
-        .filter_map(|(column, expr)| uses.of(column).map(|of| (column, expr, of)))
+        .filter_map(|(column, expr)| uses.get(column).map(|of| (column, expr, of)))
         .collect();
     for (column, expr, of) in &kept {
         match (of, expr.try_as_col()) {
@@ -128,7 +128,7 @@ fn projected(projection: Project, uses: &Uses) -> Result<Pruned> {
     let (mut outputs, mut fields) = (Vec::with_capacity(kept.len()), Fields::default());
     for (column, expr, of) in &kept {
         let found = match (of, expr.try_as_col()) {
-            (Use::Fields(accesses), Some(source)) => input.fields.of(accesses, column, source)?,
+            (Use::Fields(accesses), Some(source)) => input.fields.for_row(accesses, column, source)?,
             _ => None,
         };
         match found {
@@ -149,7 +149,7 @@ fn projected(projection: Project, uses: &Uses) -> Result<Pruned> {
             let exprs = outputs.into_iter().map(|(_, expr)| expr).collect();
             Rel::Project(Project { exprs, ..projection })
         }
-        false => projection.of(outputs)?,
+        false => projection.with_outputs(outputs)?,
     };
     Ok(Pruned { plan, fields })
 }

@@ -312,12 +312,12 @@ pub(crate) fn values_as(mut rows: Vec<Vec<Expr>>, ids: Vec<Column>) -> Result<Re
 
 /// The values of expressions for each row.
 pub(crate) fn project(input: impl Into<Arc<Rel>>, outputs: impl IntoIterator<Item = Output>) -> Result<Rel> {
-    Project { exprs: Vec::new(), input: input.into(), event_time: None, columns: Arc::default() }.of(outputs)
+    Project { exprs: Vec::new(), input: input.into(), event_time: None, columns: Arc::default() }.with_outputs(outputs)
 }
 
 impl Project {
     /// The projection with other outputs.
-    pub(crate) fn of(self, outputs: impl IntoIterator<Item = Output>) -> Result<Rel> {
+    pub(crate) fn with_outputs(self, outputs: impl IntoIterator<Item = Output>) -> Result<Rel> {
         let outputs = outputs.into_iter().map(|(id, expr)| (id, expr.unalias()));
         let (ids, exprs): (Vec<Column>, Vec<Expr>) = outputs.unzip();
         Project { exprs, ..self }.with_ids(ids).map(Rel::Project)

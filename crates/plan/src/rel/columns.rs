@@ -27,7 +27,7 @@ pub(super) const DIGITS: usize = 12;
 
 impl ColId {
     /// `None`: the name is not resolved yet.
-    pub(crate) fn of(column: &Column) -> Option<ColId> {
+    pub(crate) fn parse(column: &Column) -> Option<ColId> {
         let (_, digits) = parts(&column.name)?;
         u64::from_str_radix(digits, 16).ok().map(ColId)
     }
@@ -113,7 +113,7 @@ impl Columns {
         let columns = Columns::unchecked(cols);
         let by_id = columns.by_id();
         let twice = by_id.windows(2).find(|pair| pair[0].0 == pair[1].0).map(|pair| pair[1].1);
-        let lacks = || columns.cols.iter().position(|col| ColId::of(&col.id).is_none());
+        let lacks = || columns.cols.iter().position(|col| ColId::parse(&col.id).is_none());
         match twice.or_else(|| if by_id.len() < columns.len() { lacks() } else { None }) {
             Some(place) => {
                 let name = columns.field(place).name();
@@ -153,7 +153,7 @@ impl Columns {
 
     /// The columns with other numbers.
     pub(super) fn with_ids(&self, of: &HashMap<ColId, Column>) -> Arc<Self> {
-        let renumbered = |col: &Col| match ColId::of(&col.id).and_then(|id| of.get(&id)) {
+        let renumbered = |col: &Col| match ColId::parse(&col.id).and_then(|id| of.get(&id)) {
             Some(id) => Col { id: id.clone(), ..col.clone() },
             None => col.clone(),
         };
@@ -164,7 +164,7 @@ impl Columns {
     fn by_id(&self) -> &[(ColId, usize)] {
         self.by_id.get_or_init(|| {
             let numbered = self.cols.iter().enumerate();
-            let mut by_id: Vec<_> = numbered.filter_map(|(place, col)| Some((ColId::of(&col.id)?, place))).collect();
+            let mut by_id: Vec<_> = numbered.filter_map(|(place, col)| Some((ColId::parse(&col.id)?, place))).collect();
             by_id.sort_unstable();
             by_id
         })
@@ -220,7 +220,7 @@ impl Columns {
     pub(crate) fn find(&self, column: &Column) -> Option<usize> {
         #[cfg(test)]
         tests::COMPARED.with(|count| count.set(count.get() + 1));
-        let id = ColId::of(column)?;
+        let id = ColId::parse(column)?;
         let by_id = self.by_id();
         by_id.binary_search_by_key(&id, |(id, _)| *id).ok().map(|found| by_id[found].1)
     }

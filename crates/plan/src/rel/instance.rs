@@ -18,7 +18,7 @@ impl Rel {
         let mut ids = Renumbered::new();
         let renumbered = self.walk_up(&mut |mut node| {
             for column in node.own_columns().into_iter().flat_map(|columns| columns.ids()) {
-                if let Some(id) = ColId::of(&column) {
+                if let Some(id) = ColId::parse(&column) {
                     ids.entry(id).or_insert_with(|| fresh(name_of(&column)));
                 }
             }
@@ -29,7 +29,7 @@ impl Rel {
 
     /// The operator with other columns, also in its expressions.
     fn renumbered(self, ids: &Renumbered) -> Result<Rel> {
-        let other = |column: &Column| ids.get(&ColId::of(column)?).cloned();
+        let other = |column: &Column| ids.get(&ColId::parse(column)?).cloned();
         let mut node = self.walk_expressions(&mut |expr| with_columns(expr, &other).map(Transformed::yes))?.data;
         if let Rel::Project(project) = &mut node {
             project.event_time = project.event_time.take().map(|of| other(&of).unwrap_or(of));

@@ -59,7 +59,7 @@ fn tree(rel: &Rel, depth: usize, text: &mut String) {
     }
     let inputs = rel.inputs();
     let line = Line(inputs.iter().map(|input| input.columns()).collect());
-    text.push_str(&line.of(rel));
+    text.push_str(&line.text(rel));
     inputs.into_iter().for_each(|input| tree(input, depth + 1, text));
 }
 
@@ -73,7 +73,7 @@ fn marked(id: &Column, table: Option<&TableReference>) -> String {
 struct Line<'a>(Vec<&'a Columns>);
 
 impl Line<'_> {
-    fn of(&self, rel: &Rel) -> String {
+    fn text(&self, rel: &Rel) -> String {
         match rel {
             Rel::Get(get) => {
                 let names: Vec<&str> = get.columns.fields().iter().map(|field| field.name().as_str()).collect();

@@ -6,38 +6,15 @@ use datafusion_common::Result;
 use datafusion_common::tree_node::{Transformed, TreeNodeRecursion};
 use datafusion_expr::Expr;
 
-use super::{Rel, Sort};
-use crate::temporal_join::VersionTimes;
+use super::{Aggregate, Distinct, Filter, Join, Limit, Over, Project, Rel, Sort};
+use crate::copies::Copies;
+use crate::temporal_join::TemporalJoin;
+use crate::unnest::Unnest;
 use crate::walk::Walk as _;
+use crate::window_assign::WindowAssign;
 
 /// Changes an owned node.
 pub(crate) type Change<'a, T> = &'a mut dyn FnMut(T) -> Result<Transformed<T>>;
-
-/// Records whether a change happened.
-struct Changes<'a, T> {
-    change: Change<'a, T>,
-    changed: bool,
-}
-
-impl<T> Changes<'_, T> {
-    fn one(&mut self, of: T) -> Result<T> {
-        let Transformed { data, transformed, .. } = (self.change)(of)?;
-        self.changed |= transformed;
-        Ok(data)
-    }
-
-    fn all(&mut self, of: Vec<T>) -> Result<Vec<T>> {
-        of.into_iter().map(|of| self.one(of)).collect()
-    }
-}
-
-impl Changes<'_, Rel> {
-    fn below(&mut self, input: &mut Arc<Rel>) -> Result<()> {
-        let below = std::mem::replace(input, Rel::placeholder());
-        *input = Arc::new(self.one(Arc::unwrap_or_clone(below))?);
-        Ok(())
-    }
-}
 
 impl Rel {
     /// Replaces an operator that is moved out.
@@ -50,81 +27,65 @@ impl Rel {
 
     /// Changes the inputs.
     pub(crate) fn walk_children(mut self, change: Change<'_, Rel>) -> Result<Transformed<Rel>> {
-        let mut changes = Changes { change, changed: false };
-        match &mut self {
-            Rel::Get(_) | Rel::Values(_) => {}
-            Rel::Project(node) => changes.below(&mut node.input)?,
-            Rel::Filter(node) => changes.below(&mut node.input)?,
-            Rel::Aggregate(node) => changes.below(&mut node.input)?,
-            Rel::Over(node) => changes.below(&mut node.input)?,
-            Rel::Sort(node) => changes.below(&mut node.input)?,
-            Rel::Limit(node) => changes.below(&mut node.input)?,
-            Rel::Distinct(node) => changes.below(&mut node.input)?,
-            Rel::Assign(node) => changes.below(&mut node.input)?,
-            Rel::Unnest(node) => changes.below(&mut node.input)?,
-            Rel::Copies(node) => changes.below(&mut node.input)?,
-            Rel::Join(node) => {
-                changes.below(&mut node.left)?;
-                changes.below(&mut node.right)?;
-            }
-            Rel::Temporal(node) => {
-                changes.below(&mut node.left)?;
-                changes.below(&mut node.right)?;
-            }
-            Rel::Union(node) => node.inputs.iter_mut().try_for_each(|input| changes.below(input))?,
+        let mut changed = false;
+        for input in self.inputs_mut() {
+            let owned = Arc::unwrap_or_clone(std::mem::replace(input, Rel::placeholder()));
+            let new = change(owned)?;
+            changed |= new.transformed;
+            *input = Arc::new(new.data);
         }
-        Ok(Transformed::new_transformed(self, changes.changed))
+        Ok(Transformed::new_transformed(self, changed))
     }
 
     /// Changes the expressions of this operator.
     pub(crate) fn walk_expressions(mut self, change: Change<'_, Expr>) -> Result<Transformed<Rel>> {
-        let mut changes = Changes { change, changed: false };
-        let mut each = |exprs: &mut Vec<Expr>| {
-            *exprs = changes.all(std::mem::take(exprs))?;
-            Ok::<_, datafusion_common::DataFusionError>(())
-        };
-        match &mut self {
-            Rel::Get(_) | Rel::Distinct(_) | Rel::Union(_) | Rel::Copies(_) => {}
-            Rel::Values(node) => node.rows.iter_mut().try_for_each(each)?,
-            Rel::Project(node) => each(&mut node.exprs)?,
-            Rel::Over(node) => each(&mut node.window_expr)?,
-            Rel::Aggregate(node) => {
-                each(&mut node.group_expr)?;
-                each(&mut node.aggr_expr)?;
-            }
-            Rel::Filter(node) => node.predicate = changes.one(std::mem::take(&mut node.predicate))?,
-            Rel::Unnest(node) => node.value = changes.one(std::mem::take(&mut node.value))?,
-            Rel::Sort(Sort { keys, .. }) => {
-                for key in keys {
-                    key.expr = changes.one(std::mem::take(&mut key.expr))?;
-                }
-            }
-            Rel::Limit(node) => {
-                for bound in [&mut node.skip, &mut node.fetch] {
-                    *bound = bound.take().map(|bound| changes.one(bound)).transpose()?;
-                }
-            }
+        let mut changed = false;
+        for expr in self.expressions_mut() {
+            let new = change(std::mem::take(expr))?;
+            changed |= new.transformed;
+            *expr = new.data;
+        }
+        Ok(Transformed::new_transformed(self, changed))
+    }
+
+    fn inputs_mut(&mut self) -> Vec<&mut Arc<Rel>> {
+        match self {
+            Rel::Get(_) | Rel::Values(_) => Vec::new(),
+            Rel::Project(Project { input, .. })
+            | Rel::Filter(Filter { input, .. })
+            | Rel::Aggregate(Aggregate { input, .. })
+            | Rel::Over(Over { input, .. })
+            | Rel::Sort(Sort { input, .. })
+            | Rel::Limit(Limit { input, .. })
+            | Rel::Distinct(Distinct { input })
+            | Rel::Assign(WindowAssign { input, .. })
+            | Rel::Unnest(Unnest { input, .. })
+            | Rel::Copies(Copies { input, .. }) => vec![input],
+            Rel::Join(Join { left, right, .. }) | Rel::Temporal(TemporalJoin { left, right, .. }) => vec![left, right],
+            Rel::Union(node) => node.inputs.iter_mut().collect(),
+        }
+    }
+
+    fn expressions_mut(&mut self) -> Vec<&mut Expr> {
+        match self {
+            Rel::Get(_) | Rel::Distinct(_) | Rel::Union(_) | Rel::Copies(_) => Vec::new(),
+            Rel::Values(node) => node.rows.iter_mut().flatten().collect(),
+            Rel::Project(node) => node.exprs.iter_mut().collect(),
+            Rel::Filter(node) => vec![&mut node.predicate],
+            Rel::Over(node) => node.window_expr.iter_mut().collect(),
+            Rel::Aggregate(node) => node.group_expr.iter_mut().chain(&mut node.aggr_expr).collect(),
+            Rel::Sort(node) => node.keys.iter_mut().map(|key| &mut key.expr).collect(),
+            Rel::Limit(node) => node.skip.iter_mut().chain(&mut node.fetch).collect(),
             Rel::Join(node) => {
-                for (left, right) in &mut node.on {
-                    *left = changes.one(std::mem::take(left))?;
-                    *right = changes.one(std::mem::take(right))?;
-                }
-                node.filter = node.filter.take().map(|filter| changes.one(filter)).transpose()?;
+                node.on.iter_mut().flat_map(|(left, right)| [left, right]).chain(&mut node.filter).collect()
             }
-            Rel::Assign(node) => {
-                node.time = changes.one(std::mem::take(&mut node.time))?;
-                node.partition = changes.all(std::mem::take(&mut node.partition))?;
-            }
+            Rel::Unnest(node) => vec![&mut node.value],
+            Rel::Assign(node) => std::iter::once(&mut node.time).chain(&mut node.partition).collect(),
             Rel::Temporal(node) => {
-                node.condition = changes.one(std::mem::take(&mut node.condition))?;
-                if let Some(VersionTimes { time, valid_from }) = &mut node.times {
-                    *time = changes.one(std::mem::take(time))?;
-                    *valid_from = changes.one(std::mem::take(valid_from))?;
-                }
-                node.key = changes.all(std::mem::take(&mut node.key))?;
+                let times = node.times.iter_mut().flat_map(|times| [&mut times.time, &mut times.valid_from]);
+                std::iter::once(&mut node.condition).chain(times).chain(&mut node.key).collect()
             }
         }
-        Ok(Transformed::new_transformed(self, changes.changed))
     }
 
     /// The expressions of this operator.

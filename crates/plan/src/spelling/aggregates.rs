@@ -6,7 +6,7 @@ use datafusion_sql::sqlparser::ast::{DuplicateTreatment, Expr, Function, Functio
 use super::{call, plain_function, text};
 
 /// The call that replaces this one, if another does.
-pub(super) fn plain(name: &str, args: &[Expr], function: &Function) -> Result<Option<Expr>> {
+pub(super) fn replacement(name: &str, args: &[Expr], function: &Function) -> Result<Option<Expr>> {
     Ok(match (name, args) {
         ("LISTAGG", [value]) => Some(call(function, "string_agg", vec![value.clone(), text(",")])),
         ("LISTAGG", [value, separator]) => Some(call(function, "string_agg", vec![value.clone(), separator.clone()])),

@@ -17,7 +17,7 @@ const FIELDS: [(DateTimeField, char, u64); 4] = [
     (DateTimeField::Second, ':', 60),
 ];
 
-pub(super) fn settle(expr: &mut Expr) -> Result<()> {
+pub(super) fn normalize(expr: &mut Expr) -> Result<()> {
     let place = at(expr.span().start);
     let Expr::Interval(interval) = expr else { return Ok(()) };
     // The precision does not affect the value.

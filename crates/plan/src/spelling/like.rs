@@ -8,7 +8,7 @@ use super::text;
 use crate::place::at;
 
 /// Converts the pattern of a `LIKE` to DataFusion's escapes.
-pub(super) fn settle(expr: &mut Expr) -> Result<()> {
+pub(super) fn escape(expr: &mut Expr) -> Result<()> {
     let (Expr::Like { pattern, escape_char, .. } | Expr::ILike { pattern, escape_char, .. }) = expr else {
         return Ok(());
     };

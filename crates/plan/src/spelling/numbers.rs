@@ -5,7 +5,7 @@ use datafusion_sql::sqlparser::ast::{
 };
 
 /// Casts whole numbers to INT, if they fit, in `ARRAY[...]`, `MAP[...]` and the arguments of array functions.
-pub(super) fn settle(expr: &mut Expr) {
+pub(super) fn narrow_elements(expr: &mut Expr) {
     match expr {
         // The parser represents a map by an array of its keys and values.
         Expr::Array(Array { elem, .. }) => elem.iter_mut().for_each(narrow),

@@ -6,7 +6,7 @@ use datafusion_sql::sqlparser::ast::{BinaryOperator, Expr, UnaryOperator};
 use super::case;
 
 /// The comparisons that replace the condition.
-pub(super) fn plain(expr: &Expr) -> Option<Expr> {
+pub(super) fn comparisons(expr: &Expr) -> Option<Expr> {
     let Expr::BinaryOp { left, op: BinaryOperator::Overlaps, right } = expr else { return None };
     let (left, right) = (period(left)?, period(right)?);
     let touches =

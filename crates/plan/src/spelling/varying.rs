@@ -6,7 +6,7 @@ use datafusion_sql::sqlparser::ast::{CastKind, DataType, Expr, TimezoneInfo};
 use super::forms::call;
 
 /// The plain call for a clock or a random number. The name is in capitals.
-pub(super) fn plain(name: &str, args: &[Expr]) -> Result<Option<Expr>> {
+pub(super) fn replacement(name: &str, args: &[Expr]) -> Result<Option<Expr>> {
     let now = || call("current_row_timestamp", Vec::new());
     Ok(Some(match (name, args) {
         ("NOW" | "CURRENT_TIMESTAMP", []) => now(),

@@ -50,14 +50,14 @@ pub(crate) enum Change {
 /// Elements of a declaration.
 #[derive(Debug, Default)]
 pub(crate) struct Elements {
-    columns: Vec<(ColumnDefinition, Option<Place>)>,
+    columns: Vec<(ColumnDefinition, Option<ColumnPosition>)>,
     watermark: Option<WatermarkDefinition>,
     primary_key: Vec<Ident>,
 }
 
 /// The position of a column.
 #[derive(Debug)]
-enum Place {
+enum ColumnPosition {
     First,
     After(Ident),
 }
@@ -123,8 +123,8 @@ fn elements(parser: &mut Parser) -> Result<Elements> {
         element(parser, &mut scratch, &mut names)?;
         if let Some(column) = scratch.columns.pop() {
             let place = match parser.parse_one_of_keywords(&[Keyword::FIRST, Keyword::AFTER]) {
-                Some(Keyword::AFTER) => Some(Place::After(parsed(parser.parse_identifier())?)),
-                Some(_) => Some(Place::First),
+                Some(Keyword::AFTER) => Some(ColumnPosition::After(parsed(parser.parse_identifier())?)),
+                Some(_) => Some(ColumnPosition::First),
                 None => None,
             };
             parts.columns.push((column, place));
@@ -239,11 +239,11 @@ impl CreateTable {
         Ok(())
     }
 
-    fn insert(&mut self, column: ColumnDefinition, place: Option<Place>) -> Result<()> {
+    fn insert(&mut self, column: ColumnDefinition, place: Option<ColumnPosition>) -> Result<()> {
         let place = match place {
             None => self.columns.len(),
-            Some(Place::First) => 0,
-            Some(Place::After(other)) => self.place(&other)? + 1,
+            Some(ColumnPosition::First) => 0,
+            Some(ColumnPosition::After(other)) => self.place(&other)? + 1,
         };
         self.columns.insert(place, column);
         Ok(())

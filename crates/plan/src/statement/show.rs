@@ -6,7 +6,7 @@ use datafusion_sql::sqlparser::keywords::Keyword;
 use datafusion_sql::sqlparser::parser::Parser;
 use datafusion_sql::sqlparser::tokenizer::Token;
 
-use super::databases::{Place, place};
+use super::databases::{QualifiedName, qualified_name};
 use super::{parsed, table_name};
 use crate::place::at;
 
@@ -18,7 +18,7 @@ pub(crate) enum Show {
     /// The tables and views, or only the views, of a database.
     Relations {
         views: bool,
-        of: Option<Place>,
+        of: Option<QualifiedName>,
         pattern: Option<Pattern>,
     },
     /// All functions, or only the declared ones if `user`.
@@ -126,7 +126,7 @@ pub(super) fn show(parser: &mut Parser) -> Result<Show> {
 
 fn relations(parser: &mut Parser, views: bool) -> Result<Show> {
     let of = match parser.parse_one_of_keywords(&[Keyword::FROM, Keyword::IN]) {
-        Some(_) => Some(place(parser)?),
+        Some(_) => Some(qualified_name(parser)?),
         None => None,
     };
     Ok(Show::Relations { views, of, pattern: pattern(parser)? })

@@ -11,7 +11,7 @@ use datafusion_expr::{BinaryExpr, Expr, ExprSchemable, Operator};
 use super::{filtered, over, replaced};
 use crate::passes::fold::simplify;
 use crate::rel::{Columns, Join, Rel, joined_columns};
-use crate::rewrite::Scope;
+use crate::rewrite::InputColumns;
 use crate::varying::varies;
 
 /// The sides to which a condition above the join can move: sides that are not padded with NULL.
@@ -95,7 +95,7 @@ fn without_padding(join: Join, above: &[Expr]) -> Result<Join> {
             Ok((col.id.clone(), Expr::Literal(null, None)))
         });
         let nulls = nulls.collect::<Result<BTreeMap<Column, Expr>>>()?;
-        let scope = Scope::of_columns(&join.columns);
+        let scope = InputColumns::of_columns(&join.columns);
         for condition in above.iter().filter(|condition| !condition.is_volatile()) {
             if !condition.column_refs().into_iter().any(|column| nulls.contains_key(column)) {
                 continue;

@@ -7,10 +7,10 @@ use datafusion_common::{Result, ScalarValue};
 use datafusion_expr::expr::InList;
 use datafusion_expr::{BinaryExpr, Expr};
 
-use super::Scope;
+use super::InputColumns;
 
 /// Removes a cast in a comparison with a constant on the right.
-pub(super) fn compared(binary: BinaryExpr, scope: &Scope) -> Result<Transformed<Expr>> {
+pub(super) fn compared(binary: BinaryExpr, scope: &InputColumns) -> Result<Transformed<Expr>> {
     let from = uncast(&binary.left, scope)?;
     let value = from.and_then(|from| in_type(binary.right.as_literal()?, &from));
     let Some(value) = value else { return Ok(Transformed::no(Expr::BinaryExpr(binary))) };
@@ -19,7 +19,7 @@ pub(super) fn compared(binary: BinaryExpr, scope: &Scope) -> Result<Transformed<
 }
 
 /// Removes a cast in a comparison with a list of constants.
-pub(super) fn listed(list: InList, scope: &Scope) -> Result<Transformed<Expr>> {
+pub(super) fn listed(list: InList, scope: &InputColumns) -> Result<Transformed<Expr>> {
     let Some(from) = uncast(&list.expr, scope)? else { return Ok(Transformed::no(Expr::InList(list))) };
     let value = |item: &Expr| in_type(item.as_literal()?, &from).map(|value| Expr::Literal(value, None));
     let values: Option<Vec<Expr>> = list.list.iter().map(value).collect();
@@ -35,7 +35,7 @@ fn operand(expr: Expr) -> Box<Expr> {
 }
 
 /// The operand's type of a cast that preserves order and distinctness.
-fn uncast(expr: &Expr, scope: &Scope) -> Result<Option<DataType>> {
+fn uncast(expr: &Expr, scope: &InputColumns) -> Result<Option<DataType>> {
     let Expr::Cast(cast) = expr else { return Ok(None) };
     let from = scope.type_of(&cast.expr)?;
     Ok(is_lossless(&from, cast.field.data_type()).then_some(from))

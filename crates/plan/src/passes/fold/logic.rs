@@ -8,10 +8,10 @@ use datafusion_expr::expr::{Between, InList, Like};
 use datafusion_expr::utils::{split_binary_owned, split_conjunction};
 use datafusion_expr::{BinaryExpr, Expr, Operator, binary_expr, lit};
 
-use super::{Scope, simplify, step};
+use super::{InputColumns, simplify, step};
 
 /// Simplifies a chain of AND or of OR.
-pub(super) fn connect(expr: Expr, op: Operator, scope: &Scope) -> Result<Transformed<Expr>> {
+pub(super) fn connect(expr: Expr, op: Operator, scope: &InputColumns) -> Result<Transformed<Expr>> {
     let before = split_binary_owned(expr, op);
     let count = before.len();
     let (mut operands, mut changed) = (Vec::with_capacity(count), false);
@@ -81,7 +81,7 @@ fn shared_conditions(alternatives: &[Expr]) -> Option<Expr> {
 }
 
 /// `NOT expr` of a simple expression.
-pub(super) fn negate(expr: Expr, scope: &Scope) -> Result<Transformed<Expr>> {
+pub(super) fn negate(expr: Expr, scope: &InputColumns) -> Result<Transformed<Expr>> {
     let negated = match expr {
         Expr::Not(operand) => *operand,
         Expr::Literal(ScalarValue::Boolean(truth), metadata) => {
@@ -115,7 +115,7 @@ pub(super) fn negate(expr: Expr, scope: &Scope) -> Result<Transformed<Expr>> {
 }
 
 /// The negated operator. An order of values that may be NaN has none.
-fn opposite(binary: &BinaryExpr, scope: &Scope) -> Result<Option<Operator>> {
+fn opposite(binary: &BinaryExpr, scope: &InputColumns) -> Result<Option<Operator>> {
     use Operator::{Gt, GtEq, Lt, LtEq};
     let has_order = !matches!(binary.op, Gt | GtEq | Lt | LtEq) || !scope.type_of(&binary.left)?.is_floating();
     Ok(binary.op.negate().filter(|_| has_order))

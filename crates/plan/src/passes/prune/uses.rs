@@ -28,7 +28,7 @@ impl Uses {
         Uses(schema.ids().into_iter().map(|column| (column, Use::Whole)).collect())
     }
 
-    pub(super) fn of(&self, column: &Column) -> Option<&Use> {
+    pub(super) fn get(&self, column: &Column) -> Option<&Use> {
         self.0.get(column)
     }
 
@@ -132,7 +132,7 @@ impl Fields {
 
     /// The columns for these fields of the row `column`, which is `source` in the input. `None`: the input
     /// has the row.
-    pub(super) fn of(&self, accesses: &[Expr], column: &Column, source: &Column) -> Result<Option<Fields>> {
+    pub(super) fn for_row(&self, accesses: &[Expr], column: &Column, source: &Column) -> Result<Option<Fields>> {
         let mut found = Fields::default();
         for access in accesses {
             let Some(field) = self.get(&over(access, column, source)?) else { return Ok(None) };

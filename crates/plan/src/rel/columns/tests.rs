@@ -58,7 +58,7 @@ fn columns_of_one_name_are_two_columns() {
     let field = |name: &str| Arc::new(Field::new(name, DataType::Int64, true));
     let (one, other) = (fresh("x"), fresh("x"));
     assert_eq!((name_of(&one), name_of(&other)), ("x", "x"));
-    assert!(ColId::of(&one) < ColId::of(&other));
+    assert!(ColId::parse(&one) < ColId::parse(&other));
     let columns = Columns::new(vec![Col::new(other.clone(), field("x")), Col::new(one.clone(), field("x"))]);
     let columns = columns.expect("columns").called_as(&TableReference::bare("t"));
     assert_eq!([&one, &other].map(|column| columns.find(column)), [Some(1), Some(0)]);
