@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use arrow_schema::{DataType, TimeUnit};
+use arrow_schema::{DataType, Field, TimeUnit};
 use serde::{Deserialize, Serialize};
 
 use crate::Literal;
@@ -128,6 +128,21 @@ pub struct NamedExpr {
     pub data_type: DataType,
     /// Whether the output column can be null.
     pub nullable: bool,
+}
+
+impl NamedExpr {
+    /// An expression with the name and type of a field.
+    #[must_use]
+    pub fn with_field(expr: Expr, field: &Field) -> Self {
+        let (name, data_type) = (field.name().clone(), field.data_type().clone());
+        NamedExpr { name, expr, data_type, nullable: field.is_nullable() }
+    }
+
+    /// The output column.
+    #[must_use]
+    pub fn field(&self) -> Field {
+        Field::new(&self.name, self.data_type.clone(), self.nullable)
+    }
 }
 
 impl Expr {

@@ -14,7 +14,7 @@ use std::sync::Arc;
 use anabranch_dataflow::{Expr, NamedExpr, sql_names};
 use anabranch_model::{Error, Result};
 use arrow::array::{Array, ArrayRef, AsArray, BooleanArray, RecordBatch};
-use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
+use arrow::datatypes::{DataType, Schema, SchemaRef};
 use arrow::error::ArrowError;
 use datafusion_common::DataFusionError;
 use datafusion_common::config::ConfigOptions;
@@ -144,7 +144,7 @@ pub struct Projection {
 impl Projection {
     /// Compiles `columns` over `input`.
     pub fn new(columns: &[NamedExpr], input: &Schema, functions: &Functions) -> Result<Self> {
-        let fields: Vec<_> = columns.iter().map(|c| Field::new(&c.name, c.data_type.clone(), c.nullable)).collect();
+        let fields: Vec<_> = columns.iter().map(NamedExpr::field).collect();
         let compile = |c: &NamedExpr| CompiledExpr::new(&c.expr, input, functions).map_err(|e| e.at(c.name.clone()));
         Ok(Projection {
             columns: columns.iter().map(compile).collect::<Result<_>>()?,

@@ -25,7 +25,7 @@ use std::collections::BTreeMap;
 use std::ops::Range;
 use std::sync::Arc;
 
-use anabranch_dataflow::{AggregatePhase, JobOptions, WindowAggregateSpec};
+use anabranch_dataflow::{AggregatePhase, AggregateSpec, JobOptions, NamedExpr, WindowAggregateSpec};
 use anabranch_model::{Error, EventTime, Result};
 use anabranch_state::PaneRuns;
 use arrow::array::{Array, ArrayRef, RecordBatch};
@@ -313,7 +313,7 @@ const PANE_TYPE: DataType = DataType::Timestamp(TimeUnit::Millisecond, None);
 /// The output of the partial half: start of the pane if there are windows, keys, states.
 fn state_schema(spec: &WindowAggregateSpec, windowed: bool, functions: &AggregateFunctions) -> SchemaRef {
     let pane = windowed.then(|| Field::new("pane_start", PANE_TYPE, false));
-    let keys = spec.keys.iter().map(|k| Field::new(&k.name, k.data_type.clone(), k.nullable));
+    let keys = spec.keys.iter().map(NamedExpr::field);
     Arc::new(Schema::new(pane.into_iter().chain(keys).chain(functions.state_fields()).collect::<Vec<_>>()))
 }
 
@@ -324,9 +324,9 @@ fn key_columns(windowed: bool, keys: usize) -> Range<usize> {
 }
 
 pub(crate) fn result_schema(spec: &WindowAggregateSpec, windowed: bool) -> SchemaRef {
-    let keys = spec.keys.iter().map(|k| Field::new(&k.name, k.data_type.clone(), k.nullable));
+    let keys = spec.keys.iter().map(NamedExpr::field);
     let window = window_fields(&spec.time_type).into_iter().filter(|_| windowed);
-    let aggregates = spec.aggregates.iter().map(|a| Field::new(&a.name, a.data_type.clone(), a.nullable));
+    let aggregates = spec.aggregates.iter().map(AggregateSpec::field);
     Arc::new(Schema::new(keys.chain(window).chain(aggregates).collect::<Vec<_>>()))
 }
 

@@ -17,6 +17,7 @@ mod chain;
 mod copies;
 mod deduplicate;
 mod emission;
+mod exchange;
 mod expr;
 mod final_rows;
 mod group_aggregate;
@@ -56,9 +57,7 @@ mod windowed;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use anabranch_dataflow::{
-    Exchange, ExchangeKind, JoinedAtOnce, Place, Plan, Port, SinkSpec, Stage, Updates, join_at_once, report_once,
-};
+use anabranch_dataflow::{Exchange, JoinedAtOnce, Place, Plan, SinkSpec, Stage, Updates, join_at_once, report_once};
 use anabranch_model::{Error, KeyGroups, Result, StageId};
 use arrow::datatypes::DataType;
 use datafusion_expr::utils::expr_to_columns;
@@ -127,7 +126,7 @@ struct Want {
     /// All versions of the rows, instead of the latest row of each key.
     versions: bool,
     /// The table is looked up by key.
-    asked: bool,
+    is_lookup: bool,
     /// Sessions may be open: their bounds need not be known.
     sessions: bool,
     /// Columns whose value may differ between a row and its retraction, because the sink keeps only the
@@ -381,35 +380,6 @@ impl Lowering<'_> {
         let predicate = stream.expr(predicate, index)?;
         stream.filter(&predicate);
         Ok(stream)
-    }
-
-    /// The label of the next stage of this name, and its own number of tasks, if it has one.
-    fn own_parallelism(&mut self, name: &str) -> (String, Option<u32>) {
-        let numbered = |number: u32| if number == 1 { name.to_owned() } else { format!("{name}#{number}") };
-        let label = (1..).map(numbered).find(|label| !self.lowered.labels.contains_key(label)).unwrap_or_default();
-        let own = self.own.get(&label).copied();
-        self.lowered.labels.insert(label.clone(), own);
-        (label, own)
-    }
-
-    /// Ends a chain with an exchange, and begins the next chain with the same columns.
-    fn exchange(&mut self, mut stream: Stream, kind: ExchangeKind, parallelism: u32, name: String) -> Stream {
-        stream.materialize();
-        let next = stream.continued(name, parallelism);
-        let from = self.close(stream);
-        next.fed_by(from, Port::Main, kind)
-    }
-
-    /// Adds the chain to the plan as a stage.
-    fn close(&mut self, mut stream: Stream) -> StageId {
-        stream.operators.close(&self.origins.present);
-        let lowered = &mut self.lowered;
-        let id = StageId(u32::try_from(lowered.stages.len()).unwrap_or(u32::MAX));
-        lowered.by_field.extend(stream.row_fields.then_some(id));
-        let (stage, inputs) = stream.into_stage(id);
-        lowered.stages.push(stage);
-        lowered.exchanges.extend(inputs.into_iter().map(|(from, port, kind)| Exchange { from, to: id, port, kind }));
-        id
     }
 }
 

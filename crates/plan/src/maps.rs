@@ -8,10 +8,10 @@ use arrow::datatypes::DataType;
 use datafusion_common::tree_node::Transformed;
 use datafusion_common::{Result, ScalarValue};
 use datafusion_expr::expr::{Case, ScalarFunction};
-use datafusion_expr::{BinaryExpr, Expr, Operator, ScalarUDF, lit, not, when};
+use datafusion_expr::{BinaryExpr, Expr, ExprSchemable, Operator, ScalarUDF, lit, not, when};
 
-use crate::place::through;
-use crate::rel::name_of;
+use crate::place::{planning_error, through};
+use crate::rel::{Columns, name_of};
 use crate::rewrite::{InputColumns, is_comparison};
 use crate::walk::Walk;
 
@@ -29,6 +29,12 @@ pub(crate) fn has_map(data_type: &DataType) -> bool {
 pub(crate) fn not_comparable(what: &str, data_type: &DataType) -> Error {
     Error::user(format!("{what} is {}: maps are only compared with = and <>", sql_name(data_type)))
         .remedy("use a value of the map, such as m['key'], or CAST(m AS STRING)")
+}
+
+/// Checks that values that `what` compares are no maps.
+pub(crate) fn check_comparable(expr: &Expr, columns: &Columns, what: &str) -> anabranch_model::Result<()> {
+    let data_type = expr.get_type(columns).map_err(planning_error)?;
+    if has_map(&data_type) { Err(not_comparable(&format!("{} of {what}", shown(expr)), &data_type)) } else { Ok(()) }
 }
 
 /// The name of a column. Other expressions are not shown, because the user wrote them differently.

@@ -83,10 +83,10 @@ fn kind_and_condition(operator: &JoinOperator) -> anabranch_model::Result<(bool,
 }
 
 /// The lookup table of a plan that only filters and computes.
-pub(crate) fn asked_table(plan: &Rel) -> Option<&Table> {
+pub(crate) fn lookup_table(plan: &Rel) -> Option<&Table> {
     match plan {
-        Rel::Project(projection) => asked_table(&projection.input),
-        Rel::Filter(filter) => asked_table(&filter.input),
+        Rel::Project(projection) => lookup_table(&projection.input),
+        Rel::Filter(filter) => lookup_table(&filter.input),
         Rel::Get(scan) => {
             // A scan without a declared table is no lookup.
             Table::of_scan(scan).ok().filter(|table| match table.traits.lookups {
@@ -122,10 +122,10 @@ pub(crate) fn plan_temporal_join(rows: Rows, mut join: Join, binder: &Binder<'_>
     let times = event_times(&right.plan);
     let of_left = env.scope(rows.items.clone());
     let time = binder.plain(time, &Names::new(&of_left), env, "the time of FOR SYSTEM_TIME AS OF")?;
-    let asked = asked_table(&right.plan);
-    let is_asked = asked.is_some() && is_processing_time(&time, &rows.plan);
-    if !is_asked {
-        if asked.is_some_and(|table| !table.traits.readable) {
+    let lookup = lookup_table(&right.plan);
+    let is_lookup = lookup.is_some() && is_processing_time(&time, &rows.plan);
+    if !is_lookup {
+        if lookup.is_some_and(|table| !table.traits.readable) {
             let error = format!("'{name}' is asked when a row comes, and '{}' is no processing time", shown(&time));
             return Err(through(
                 Error::user(error)
@@ -142,7 +142,7 @@ pub(crate) fn plan_temporal_join(rows: Rows, mut join: Join, binder: &Binder<'_>
     let scope = env.scope(items.clone());
     let condition =
         binder.plain(condition.clone(), &Names::new(&scope), env, "the condition of FOR SYSTEM_TIME AS OF")?;
-    let node = match is_asked {
+    let node = match is_lookup {
         true => TemporalJoin::new([left.into(), right.plan.into()], (condition, None), Vec::new(), outer)?,
         false => {
             let (times, key) = versions(&name, time, &left, &right.plan, times)?;

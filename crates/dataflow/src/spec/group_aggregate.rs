@@ -82,8 +82,8 @@ impl GroupAggregateSpec {
     /// Columns of the output.
     #[must_use]
     pub fn output_schema(&self) -> Schema {
-        let keys = self.keys.iter().map(|key| Field::new(&key.name, key.data_type.clone(), key.nullable));
-        let aggregates = self.aggregates.iter().map(|a| Field::new(&a.name, a.data_type.clone(), a.nullable));
+        let keys = self.keys.iter().map(NamedExpr::field);
+        let aggregates = self.aggregates.iter().map(AggregateSpec::field);
         let weight = self.is_updating().then(weight_field);
         Schema::new(keys.chain(aggregates).chain(weight).collect::<Vec<_>>())
     }

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use arrow_schema::{Field, Schema, SchemaRef};
+use arrow_schema::{Schema, SchemaRef};
 use serde::{Deserialize, Serialize};
 
 use super::key::{List, in_order};
@@ -73,7 +73,7 @@ impl OverSpec {
     #[must_use]
     pub fn output_schema(&self) -> Schema {
         let columns = self.output.iter().map(|column| self.schema.field(*column).clone());
-        let functions = self.functions.iter().map(|of| Field::new(&of.name, of.data_type.clone(), of.nullable));
+        let functions = self.functions.iter().map(AggregateSpec::field);
         Schema::new(columns.chain(functions).collect::<Vec<_>>())
     }
 }

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use arrow_schema::{DataType, SchemaRef};
+use arrow_schema::{DataType, Field, SchemaRef};
 use serde::{Deserialize, Serialize};
 
 use super::key::List;
@@ -82,6 +82,14 @@ pub struct AggregateSpec {
     pub data_type: DataType,
     /// Whether the result can be null.
     pub nullable: bool,
+}
+
+impl AggregateSpec {
+    /// The output column.
+    #[must_use]
+    pub fn field(&self) -> Field {
+        Field::new(&self.name, self.data_type.clone(), self.nullable)
+    }
 }
 
 impl Window {

@@ -1,6 +1,6 @@
-use arrow::array::{Int64Array, StringViewArray};
-
 use anabranch_dataflow::BinaryOp;
+use arrow::array::{Int64Array, StringViewArray};
+use arrow::datatypes::Field;
 
 use super::*;
 
@@ -144,7 +144,6 @@ fn elements_outside_of_a_slice_cannot_make_a_cast_fail() {
 fn elements_behind_null_are_not_converted() {
     use arrow::array::{Int32Array, ListArray, StringViewArray};
     use arrow::buffer::{NullBuffer, OffsetBuffer};
-    use arrow::datatypes::Field;
     let item = |data_type| Arc::new(Field::new_list_field(data_type, true));
     let texts: ArrayRef = Arc::new(StringViewArray::from(vec!["x", "y", "7"]));
     let nulls = NullBuffer::from(vec![false, true]);

@@ -7,7 +7,7 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use anabranch_dataflow::GroupAggregateSpec;
+use anabranch_dataflow::{GroupAggregateSpec, NamedExpr};
 use anabranch_model::{Error, Result};
 use arrow::array::{ArrayRef, AsArray, BooleanArray, Int64Array, RecordBatch, UInt64Array};
 use arrow::compute::take;
@@ -58,7 +58,7 @@ impl Groups {
             }
             calls.push(call);
         }
-        let key_fields = spec.keys.iter().map(|key| Field::new(&key.name, key.data_type.clone(), key.nullable));
+        let key_fields = spec.keys.iter().map(NamedExpr::field);
         Ok(Groups {
             key_fields: key_fields.collect(),
             rows: Vec::new(),

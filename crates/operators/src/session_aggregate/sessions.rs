@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use anabranch_dataflow::WindowAggregateSpec;
+use anabranch_dataflow::{NamedExpr, WindowAggregateSpec};
 use anabranch_model::Result;
 use arrow::array::{ArrayRef, Int64Array, RecordBatch, UInt64Array, new_null_array};
 use arrow::compute::{concat, take};
@@ -55,7 +55,7 @@ pub(super) struct Run {
 
 impl Sessions {
     pub(super) fn new(spec: &WindowAggregateSpec, functions: AggregateFunctions) -> Sessions {
-        let keys = spec.keys.iter().map(|key| Field::new(&key.name, key.data_type.clone(), key.nullable));
+        let keys = spec.keys.iter().map(NamedExpr::field);
         let [start, end] = ["session_start", "session_end"].map(|name| Field::new(name, TIME, false));
         // A session that is gone has none.
         let states = functions.state_fields().map(|field| field.with_nullable(true));

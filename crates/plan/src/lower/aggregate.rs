@@ -3,22 +3,23 @@
 use std::collections::BTreeMap;
 
 use anabranch_dataflow::{
-    AggregatePhase, AggregateSpec, ExchangeKind, Expr, NamedExpr, OperatorSpec, Window, WindowAggregateSpec, add_places,
+    AggregatePhase, AggregateSpec, Expr, NamedExpr, OperatorSpec, Window, WindowAggregateSpec, add_places,
 };
 use anabranch_model::{Error, Result};
 use arrow::datatypes::{DataType, Field, TimeUnit};
+use datafusion_expr::Expr as Logical;
 use datafusion_expr::expr::AggregateFunction;
 use datafusion_expr::utils::grouping_set_to_exprlist;
-use datafusion_expr::{Expr as Logical, ExprSchemable};
 
 use super::AGGREGATE;
 use super::emission::Emission;
+use super::exchange::KeyedStage;
 use super::share::Read;
 use super::states::{is_mergeable, pane_start, state_fields};
 use super::stream::{LogicalColumn, Stream, minus_ms};
 use super::windowed::{WindowColumn, Windowed};
 use super::{Lowering, Needed, Want, columns_of};
-use crate::maps::{has_map, not_comparable, shown};
+use crate::maps::check_comparable;
 use crate::place::planning_error;
 use crate::rel::{Aggregate, Columns};
 use crate::settings::RuntimeMode;
@@ -46,6 +47,20 @@ impl Grouping<'_> {
     fn share_with(&mut self, emission: Option<&Emission>, stream: &mut Stream) {
         self.keys.extend(emission.map(|emission| emission.key.clone()));
         stream.share_of(self.reads());
+    }
+
+    fn spec(&self, phase: AggregatePhase, stream: &Stream) -> WindowAggregateSpec {
+        let windowed = self.windowed.as_ref();
+        WindowAggregateSpec {
+            phase,
+            window: windowed.map_or(Window::Global, |w| w.window),
+            time: windowed.map(|w| w.time.clone()),
+            time_type: windowed.map_or(DataType::Timestamp(TimeUnit::Millisecond, None), |w| w.time_type.clone()),
+            keys: self.keys.clone(),
+            aggregates: self.aggregates.clone(),
+            input_schema: stream.physical_schema(),
+            zone: windowed.and_then(|w| w.zone.clone()),
+        }
     }
 
     /// The expressions that it evaluates on each row.
@@ -110,61 +125,31 @@ impl Lowering<'_> {
         if !self.ends(&grouping, &stream) {
             return self.group_aggregate(aggregate, needed, stream, grouping, None);
         }
-        let input_schema = stream.physical_schema();
-        let (label, target, tasks_max) = self.stage_of_keys(AGGREGATE, grouping.keys.is_empty());
-        let windowed = grouping.windowed.clone();
-        let spec = |phase, grouping: &Grouping| WindowAggregateSpec {
-            phase,
-            window: windowed.as_ref().map_or(Window::Global, |w| w.window),
-            time: windowed.as_ref().map(|w| w.time.clone()),
-            time_type: windowed
-                .as_ref()
-                .map_or(DataType::Timestamp(TimeUnit::Millisecond, None), |w| w.time_type.clone()),
-            keys: grouping.keys.clone(),
-            aggregates: grouping.aggregates.clone(),
-            input_schema: input_schema.clone(),
-            zone: windowed.as_ref().and_then(|w| w.zone.clone()),
-        };
-        if stream.parallelism == 1 && target == 1 {
-            stream.operators.push(OperatorSpec::WindowAggregate(spec(AggregatePhase::Complete, &grouping)));
-            // At another parallelism the aggregate would be a stage of its own.
-            stream.tasks_max = stream.tasks_max.filter(|_| tasks_max.is_some());
-        } else if !is_session && grouping.aggregates.iter().all(is_mergeable) {
-            let mut fields: Vec<Field> = windowed.iter().map(|_| pane_start()).collect();
+        let stage = self.keyed_stage(AGGREGATE, grouping.keys.is_empty());
+        let in_two_phases = !is_session && grouping.aggregates.iter().all(is_mergeable);
+        if in_two_phases && !stage.continues(&stream) {
+            let mut fields: Vec<Field> = grouping.windowed.iter().map(|_| pane_start()).collect();
             let first_key = fields.len();
-            fields.extend(grouping.keys.iter().map(|k| Field::new(&k.name, k.data_type.clone(), k.nullable)));
+            fields.extend(grouping.keys.iter().map(NamedExpr::field));
             for (aggregate_spec, call) in grouping.aggregates.iter().zip(&grouping.calls) {
                 fields.extend(state_fields(aggregate_spec, call, below)?);
             }
-            stream.operators.push(OperatorSpec::WindowAggregate(spec(AggregatePhase::Partial, &grouping)));
+            let partial = grouping.spec(AggregatePhase::Partial, &stream);
+            let last = WindowAggregateSpec { phase: AggregatePhase::Final, ..partial.clone() };
+            stream.operators.push(OperatorSpec::WindowAggregate(partial));
             stream.physical = fields;
             stream.columns.clear();
             stream.window = None;
-            let kind = ExchangeKind::Hash { keys: (first_key..first_key + grouping.keys.len()).collect() };
-            stream = self.exchange_as_is(stream, kind, target, AGGREGATE);
-            (stream.tasks_max, stream.label) = (tasks_max, label);
-            stream.operators.push(OperatorSpec::WindowAggregate(spec(AggregatePhase::Final, &grouping)));
+            let keys = (first_key..first_key + grouping.keys.len()).collect();
+            stream = self.exchange_to(stage, keys, stream);
+            stream.operators.push(OperatorSpec::WindowAggregate(last));
         } else {
-            stream = self.shuffle_rows(stream, &mut grouping, target);
-            (stream.tasks_max, stream.label) = (tasks_max, label);
-            let (window, input_schema) = (grouping.windowed.clone(), stream.physical_schema());
-            stream.operators.push(OperatorSpec::WindowAggregate(WindowAggregateSpec {
-                time: window.map(|w| w.time),
-                input_schema,
-                ..spec(AggregatePhase::Complete, &grouping)
-            }));
+            stream = self.exchange_rows(stage, stream, &mut grouping);
+            let spec = grouping.spec(AggregatePhase::Complete, &stream);
+            stream.operators.push(OperatorSpec::WindowAggregate(spec));
         }
         finish(&mut stream, &grouping, aggregate, needed);
         Ok(stream)
-    }
-
-    /// The label of a stage after a hash exchange, its number of tasks, and the bound of that number.
-    pub(super) fn stage_of_keys(&mut self, name: &str, has_one_key: bool) -> (Option<String>, u32, Option<u32>) {
-        if has_one_key {
-            return (None, 1, Some(1));
-        }
-        let (label, own) = self.own_parallelism(name);
-        (Some(label), own.unwrap_or(self.parallelism), own)
     }
 
     /// Whether results are emitted once: at the end of the window, or of the input.
@@ -173,9 +158,14 @@ impl Lowering<'_> {
         grouping.windowed.is_some() || ends && stream.weight.is_none()
     }
 
-    /// Exchanges rows by key: keys first, then the arguments of the aggregates, the event time, and the
-    /// weight.
-    pub(super) fn shuffle_rows(&mut self, mut stream: Stream, grouping: &mut Grouping, target: u32) -> Stream {
+    /// Exchanges rows by key, unless the stage continues their chain: keys first, then the arguments of the
+    /// aggregates, the event time, and the weight.
+    pub(super) fn exchange_rows(&mut self, stage: KeyedStage, mut stream: Stream, grouping: &mut Grouping) -> Stream {
+        if stage.continues(&stream) {
+            // At another parallelism the aggregate would be a stage of its own.
+            stream.tasks_max = stream.tasks_max.filter(|_| stage.tasks_max.is_some());
+            return stream;
+        }
         let schema = stream.physical.clone();
         let mut columns = Exchanged::new(grouping.keys.clone(), &schema);
         for (index, key) in grouping.keys.iter_mut().enumerate() {
@@ -200,20 +190,7 @@ impl Lowering<'_> {
         stream.project(exprs, false);
         stream.columns.clear();
         let keys = (0..grouping.keys.len()).collect();
-        self.exchange_as_is(stream, ExchangeKind::Hash { keys }, target, AGGREGATE)
-    }
-
-    /// An exchange of the physical columns as they are.
-    pub(super) fn exchange_as_is(
-        &mut self,
-        stream: Stream,
-        kind: ExchangeKind,
-        parallelism: u32,
-        name: &str,
-    ) -> Stream {
-        let next = stream.continued(name.to_string(), parallelism);
-        let from = self.close(stream);
-        next.fed_by(from, anabranch_dataflow::Port::Main, kind)
+        self.exchange_to(stage, keys, stream)
     }
 }
 
@@ -330,17 +307,9 @@ fn grouping<'a>(
             continue;
         }
         let field = &fields[index];
-        if has_map(field.data_type()) {
-            let key = format!("{} of GROUP BY or DISTINCT", shown(expr));
-            return Err(not_comparable(&key, field.data_type()));
-        }
+        check_comparable(expr, below, "GROUP BY or DISTINCT")?;
         grouping.outputs.push(Output::Key(grouping.keys.len()));
-        grouping.keys.push(NamedExpr {
-            name: field.name().clone(),
-            expr: stream.expr(expr, below)?,
-            data_type: field.data_type().clone(),
-            nullable: field.is_nullable(),
-        });
+        grouping.keys.push(NamedExpr::with_field(stream.expr(expr, below)?, field));
     }
     for (index, expr) in aggregate.aggr_expr.iter().enumerate() {
         let position = aggregate.group_expr.len() + index;
@@ -376,11 +345,7 @@ pub(super) fn aggregate_spec(
     }
     if call.params.distinct || matches!(function.as_str(), "min" | "max") {
         for arg in &call.params.args {
-            let data_type = arg.get_type(below).map_err(planning_error)?;
-            if has_map(&data_type) {
-                let what = format!("{} of {}", shown(arg), function.to_uppercase());
-                return Err(not_comparable(&what, &data_type));
-            }
+            check_comparable(arg, below, &function.to_uppercase())?;
         }
     }
     let mut over = |expr: &Logical| stream.expr(expr, below);
@@ -405,15 +370,14 @@ pub(super) fn aggregate_spec(
 /// Sets the columns after the aggregation.
 pub(super) fn finish(stream: &mut Stream, grouping: &Grouping, aggregate: &Aggregate, needed: &Needed) {
     let key_count = grouping.keys.len();
-    let mut physical: Vec<Field> =
-        grouping.keys.iter().map(|k| Field::new(&k.name, k.data_type.clone(), k.nullable)).collect();
+    let mut physical: Vec<Field> = grouping.keys.iter().map(NamedExpr::field).collect();
     let window_columns = if let Some(windowed) = &grouping.windowed {
         physical.extend(WINDOW_COLUMNS.map(|name| Field::new(name, windowed.time_type.clone(), false)));
         WINDOW_COLUMNS.len()
     } else {
         0
     };
-    physical.extend(grouping.aggregates.iter().map(|a| Field::new(&a.name, a.data_type.clone(), a.nullable)));
+    physical.extend(grouping.aggregates.iter().map(AggregateSpec::field));
     let value = |output: Output, data_type: &DataType| match output {
         Output::Key(index) => Expr::Column(index),
         Output::Aggregate(index) => Expr::Column(key_count + window_columns + index),

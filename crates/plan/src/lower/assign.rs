@@ -1,6 +1,5 @@
 //! Lowers window table functions, see [`super`].
 
-use anabranch_dataflow::NamedExpr;
 use anabranch_model::{Error, Result};
 use datafusion_expr::ExprSchemable;
 
@@ -44,9 +43,7 @@ impl Lowering<'_> {
         let time_type = assign.time.get_type(index).map_err(planning_error)?;
         let mut partition = Vec::new();
         for (number, key) in assign.partition.iter().enumerate() {
-            let data_type = key.get_type(index).map_err(planning_error)?;
-            let name = format!("$session_key_{number}");
-            partition.push(NamedExpr { name, expr: stream.expr(key, index)?, data_type, nullable: true });
+            partition.push(stream.column(format!("$session_key_{number}"), key, index)?);
         }
         let (zone, places) = (assign.zone.as_deref(), self.origins.present.clone());
         stream.set_window(Windowed::lazily(assign.window, time, time_type, partition, zone, places), assign);

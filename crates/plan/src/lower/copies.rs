@@ -16,8 +16,8 @@ impl Lowering<'_> {
         stream.leave_window()?;
         stream.stamps.clear();
         stream.unique = None;
-        let number = stream.columns.pop().and_then(|column| Some(column.named(column.value.as_ref()?)));
-        let number = number.ok_or_else(|| Error::internal("the number of copies was not needed"))?;
+        let number =
+            stream.columns.pop().ok_or_else(|| Error::internal("rows without a number of copies"))?.needed()?;
         let mut exprs: Vec<NamedExpr> = Vec::new();
         for column in &mut stream.columns {
             if let Some(value) = column.value.take() {

@@ -1,12 +1,13 @@
 //! Final rows: over bounded tables, an updating result is reduced to its final rows.
 
 use anabranch_dataflow::{
-    AggregatePhase, AggregateSpec, ExchangeKind, Expr, NamedExpr, OperatorSpec, RepeatSpec, Window, WindowAggregateSpec,
+    AggregatePhase, AggregateSpec, Expr, NamedExpr, OperatorSpec, RepeatSpec, Window, WindowAggregateSpec,
 };
 use anabranch_model::Result;
 use arrow::datatypes::{DataType, TimeUnit};
 
 use super::Lowering;
+use super::group_aggregate::unchanged;
 use super::stream::Stream;
 use crate::maps::{has_map, not_comparable};
 use crate::settings::RuntimeMode;
@@ -34,17 +35,10 @@ impl Lowering<'_> {
             return Err(not_comparable(&format!("column '{}' of an updated result", field.name()), field.data_type()));
         }
         let columns: Vec<usize> = (0..stream.physical.len()).filter(|column| *column != weight).collect();
-        let (label, target, tasks_max) = self.stage_of_keys(FINAL, columns.is_empty());
         let outputs = stream.columns.clone();
-        let kind = ExchangeKind::Hash { keys: columns.clone() };
-        let mut next = self.exchange_as_is(stream, kind, target, FINAL);
-        (next.label, next.tasks_max) = (label, tasks_max);
-        let key = |column: usize| {
-            let field = &next.physical[column];
-            let (name, data_type) = (field.name().clone(), field.data_type().clone());
-            NamedExpr { name, expr: Expr::Column(column), data_type, nullable: field.is_nullable() }
-        };
-        let keys: Vec<NamedExpr> = columns.into_iter().map(key).collect();
+        let mut keys: Vec<NamedExpr> = unchanged(&stream.physical).collect();
+        keys.remove(weight);
+        let mut next = self.exchange_by(columns, stream, FINAL);
         let copies = AggregateSpec {
             name: "$copies".to_owned(),
             function: "sum".to_owned(),

@@ -35,7 +35,7 @@ impl Lowering<'_> {
         &mut self,
         aggregate: &Aggregate,
         needed: &Needed,
-        mut stream: Stream,
+        stream: Stream,
         mut grouping: Grouping<'_>,
         emission: Option<EmissionSpec>,
     ) -> Result<Stream> {
@@ -47,13 +47,8 @@ impl Lowering<'_> {
         for of in &grouping.aggregates {
             check_function(of, &stream, place)?;
         }
-        let (label, target, tasks_max) = self.stage_of_keys(AGGREGATE, grouping.keys.is_empty());
-        if stream.parallelism == 1 && target == 1 {
-            stream.tasks_max = stream.tasks_max.filter(|_| tasks_max.is_some());
-        } else {
-            stream = self.shuffle_rows(stream, &mut grouping, target);
-            (stream.tasks_max, stream.label) = (tasks_max, label);
-        }
+        let stage = self.keyed_stage(AGGREGATE, grouping.keys.is_empty());
+        let mut stream = self.exchange_rows(stage, stream, &mut grouping);
         let spec = GroupAggregateSpec {
             keys: grouping.keys.clone(),
             aggregates: grouping.aggregates.clone(),
@@ -139,7 +134,7 @@ impl Stream {
     /// Adds a weight, computed from the physical columns, to an append-only stream.
     pub(super) fn materialize_with(&mut self, weight: NamedExpr) {
         let places = self.physical.len();
-        let columns: Vec<NamedExpr> = self.physical.iter().enumerate().map(as_it_is).chain([weight]).collect();
+        let columns = unchanged(&self.physical).chain([weight]).collect();
         self.physical.push(weight_field());
         self.operators.push(OperatorSpec::Project { columns });
         self.weight = Some(places);
@@ -147,24 +142,16 @@ impl Stream {
 
     /// Adds the weight 1 to a materialized append-only stream.
     pub(super) fn count_once(&mut self) {
-        let one = Expr::number(1);
-        let columns: Vec<NamedExpr> = self.physical.iter().enumerate().map(as_it_is).collect();
-        self.weight = Some(columns.len());
-        self.project(columns.into_iter().chain([weight_of(one)]).collect(), true);
+        self.weight = Some(self.physical.len());
+        self.project(unchanged(&self.physical).chain([weight_of(Expr::number(1))]).collect(), true);
     }
 }
 
-/// A physical column, unchanged.
-fn as_it_is((index, field): (usize, &Field)) -> NamedExpr {
-    NamedExpr {
-        name: field.name().clone(),
-        expr: Expr::Column(index),
-        data_type: field.data_type().clone(),
-        nullable: field.is_nullable(),
-    }
+/// These physical columns as they are.
+pub(super) fn unchanged(physical: &[Field]) -> impl Iterator<Item = NamedExpr> {
+    physical.iter().enumerate().map(|(index, field)| NamedExpr::with_field(Expr::Column(index), field))
 }
 
 pub(super) fn weight_of(expr: Expr) -> NamedExpr {
-    let field = weight_field();
-    NamedExpr { name: field.name().clone(), expr, data_type: field.data_type().clone(), nullable: false }
+    NamedExpr::with_field(expr, &weight_field())
 }

@@ -12,7 +12,6 @@ use datafusion_expr::utils::grouping_set_to_exprlist;
 
 use super::stream::{LogicalColumn, Stream};
 use super::{Lowering, Needed};
-use crate::maps::{has_map, not_comparable, shown};
 use crate::place::planning_error;
 use crate::rel::{Aggregate, Col, Rel, fresh};
 
@@ -52,22 +51,14 @@ impl Lowering<'_> {
                 group_expr.push((*key).clone());
                 continue;
             }
-            let data_type = aggregate.columns.field(place).data_type().clone();
-            if has_map(&data_type) {
-                return Err(not_comparable(&format!("{} of GROUP BY", shown(key)), &data_type));
-            }
             let name = format!("{KEY}{place}");
             ids.push(fresh(&name));
             group_expr.extend(ids.last().cloned().map(Logical::Column));
-            expanded.push(NamedExpr { name, expr: stream.expr(key, below)?, data_type, nullable: true });
+            expanded.push(stream.compared(name, key, below, "GROUP BY")?);
         }
         ids.push(fresh(number.name()));
         group_expr.extend(ids.last().cloned().map(Logical::Column));
-        let fields: Vec<Field> = expanded
-            .iter()
-            .map(|key| Field::new(&key.name, key.data_type.clone(), true))
-            .chain([number.clone()])
-            .collect();
+        let fields: Vec<Field> = expanded.iter().map(NamedExpr::field).chain([number.clone()]).collect();
         for field in &fields {
             let value = Some(Expr::Column(stream.physical.len()));
             stream.physical.push(field.clone());

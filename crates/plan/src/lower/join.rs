@@ -8,13 +8,13 @@ use anabranch_dataflow::{ExchangeKind, Expr, JoinKind, OperatorSpec, Port, Stati
 use anabranch_model::{Error, Result};
 use arrow::datatypes::Field;
 use datafusion_common::{JoinType, NullEquality};
-use datafusion_expr::{Expr as Logical, ExprSchemable};
+use datafusion_expr::Expr as Logical;
 
 use super::expr::convert;
 use super::stream::{LogicalColumn, Stream};
 use super::windowed::Windowed;
 use super::{Lowering, Needed, Want, columns_of};
-use crate::maps::{has_map, not_comparable, shown};
+use crate::maps::check_comparable;
 use crate::place::planning_error;
 use crate::rel::{Columns, Join, Rel, joined_columns};
 use crate::settings::RuntimeMode;
@@ -34,6 +34,45 @@ pub(super) struct Sides<'a> {
     pub(super) with_build: bool,
 }
 
+impl Sides<'_> {
+    /// The columns of both sides that are needed for the output and for the join.
+    pub(super) fn needed(&self, output: &[Needed; 2], filter: Option<&Logical>) -> Result<[Needed; 2]> {
+        let indexes = [self.probe.columns(), self.build.columns()];
+        let mut needed = output.clone();
+        needed[0].extend(columns_of(self.keys.iter().map(|(probe, _)| *probe), indexes[0])?);
+        needed[1].extend(columns_of(self.keys.iter().map(|(_, build)| *build), indexes[1])?);
+        add_condition(&mut needed, filter, indexes)?;
+        Ok(needed)
+    }
+}
+
+/// The needed columns of a join's output, by side.
+pub(super) fn needed_of_sides(needed: &Needed, left: &Rel) -> [Needed; 2] {
+    let mut of_sides = [Needed::new(), Needed::new()];
+    for index in needed {
+        match index.checked_sub(left.width()) {
+            Some(index) => of_sides[1].insert(index),
+            None => of_sides[0].insert(*index),
+        };
+    }
+    of_sides
+}
+
+/// Adds the columns that a join's condition reads.
+pub(super) fn add_condition(
+    needed: &mut [Needed; 2],
+    condition: Option<&Logical>,
+    [left, right]: [&Columns; 2],
+) -> Result<()> {
+    for column in condition.iter().flat_map(|condition| condition.column_refs()) {
+        match left.find(column) {
+            Some(index) => needed[0].insert(index),
+            None => needed[1].insert(right.place(column)?),
+        };
+    }
+    Ok(())
+}
+
 impl Lowering<'_> {
     pub(super) fn join(&mut self, join: &Join, needed: &Needed) -> Result<Stream> {
         let nulls_equal = join.null_equality == NullEquality::NullEqualsNull;
@@ -41,29 +80,12 @@ impl Lowering<'_> {
             Some(sides) if self.mode != RuntimeMode::Streaming && !nulls_equal => sides,
             _ => return self.stream_join(join, needed),
         };
-        let probe_len = sides.probe.width();
-        let build_len = sides.build.width();
-        let first_len = if sides.build_first { build_len } else { probe_len };
-        let probe_index = sides.probe.columns();
-        let build_index = sides.build.columns();
-        let mut probe_needed = columns_of(sides.keys.iter().map(|(probe, _)| *probe), probe_index)?;
-        let mut build_needed = columns_of(sides.keys.iter().map(|(_, build)| *build), build_index)?;
-        let mut output_needed: [Needed; 2] = [BTreeSet::new(), BTreeSet::new()];
-        for index in needed {
-            let is_build = sides.with_build && (*index < first_len) == sides.build_first;
-            let local = if *index < first_len || !sides.with_build { *index } else { index - first_len };
-            output_needed[usize::from(is_build)].insert(local);
+        let first = if sides.build_first { sides.build } else { sides.probe };
+        let mut output_needed = needed_of_sides(needed, first);
+        if sides.build_first {
+            output_needed.reverse();
         }
-        probe_needed.extend(&output_needed[0]);
-        build_needed.extend(&output_needed[1]);
-        if let Some(filter) = &join.filter {
-            for column in filter.column_refs() {
-                match probe_index.find(column) {
-                    Some(index) => probe_needed.insert(index),
-                    None => build_needed.insert(build_index.place(column)?),
-                };
-            }
-        }
+        let [probe_needed, build_needed] = sides.needed(&output_needed, join.filter.as_ref())?;
         let build = self.build_side(sides.build, &Want::columns(build_needed))?;
         // The build side is read to its end, so only its final rows matter.
         let build = self.final_rows(build)?;
@@ -107,10 +129,7 @@ pub(super) fn fuse(
     let mut probe_keys = Vec::new();
     let mut build_keys = Vec::new();
     for (probe_key, build_key) in &sides.keys {
-        let data_type = probe_key.get_type(probe_index).map_err(planning_error)?;
-        if has_map(&data_type) {
-            return Err(not_comparable(&format!("{} of the join", shown(probe_key)), &data_type));
-        }
+        check_comparable(probe_key, probe_index, "the join")?;
         probe_keys.push(probe.expr(probe_key, probe_index)?);
         build_keys.push(build_value(build_key, build_index, build)?);
     }
@@ -139,7 +158,7 @@ pub(super) fn fuse(
     let spec = StaticJoinSpec { kind: sides.kind, probe_keys, build_keys, filter, probe_schema, build_schema, output };
     // A row may have several matches.
     (probe.unique, probe.stamps) = (None, Vec::new());
-    let first = if sides.build_first && sides.with_build { build_columns.len() } else { 0 };
+    let first = if sides.build_first { build_columns.len() } else { 0 };
     probe.times = std::mem::take(&mut probe.times).into_iter().map(|(column, ms)| (column + first, ms)).collect();
     probe.physical = fields;
     probe.columns = match (sides.with_build, sides.build_first) {
@@ -169,13 +188,14 @@ fn sides(join: &Join) -> Result<Option<Sides<'_>>> {
         JoinType::RightAnti if left_static => (JoinKind::LeftAnti, true),
         _ => return Ok(None),
     };
+    let with_build = matches!(kind, JoinKind::Inner | JoinKind::Left);
     Ok(Some(Sides {
         kind,
         probe: if swapped { right } else { left },
         build: if swapped { left } else { right },
         keys: join.on.iter().map(|(l, r)| if swapped { (r, l) } else { (l, r) }).collect(),
-        build_first: swapped,
-        with_build: matches!(kind, JoinKind::Inner | JoinKind::Left),
+        build_first: swapped && with_build,
+        with_build,
     }))
 }
 

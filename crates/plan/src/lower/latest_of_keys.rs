@@ -2,9 +2,7 @@
 //! with a key, the latest one. As in Flink's `SinkUpsertMaterializer`, the retraction of a row restores the
 //! one before.
 
-use anabranch_dataflow::{
-    AggregateSpec, ExchangeKind, Expr, GroupAggregateSpec, NamedExpr, OperatorSpec, weight_field,
-};
+use anabranch_dataflow::{AggregateSpec, Expr, GroupAggregateSpec, NamedExpr, OperatorSpec, weight_field};
 use arrow::datatypes::{DataType, Field, Fields};
 
 use super::Lowering;
@@ -18,11 +16,11 @@ const LATEST: &str = "latest";
 impl Lowering<'_> {
     /// Keeps updating rows of a sink's columns by these key columns.
     pub(super) fn latest_of_keys(&mut self, stream: Stream, weight: usize, key: &[usize]) -> Stream {
-        let (label, target, tasks_max) = self.stage_of_keys(LATEST, false);
-        let kind = ExchangeKind::Hash { keys: key.to_vec() };
-        let mut next = match stream.parallelism == 1 && target == 1 {
+        let stage = self.keyed_stage(LATEST, false);
+        let (label, tasks_max) = (stage.label.clone(), stage.tasks_max);
+        let mut next = match stage.continues(&stream) {
             true => stream,
-            false => self.exchange_as_is(stream, kind, target, LATEST),
+            false => self.exchange_to(stage, key.to_vec(), stream),
         };
         (next.label, next.tasks_max) = (label, tasks_max);
         let fields = next.physical.clone();
@@ -40,7 +38,7 @@ impl Lowering<'_> {
             nullable: true,
         };
         next.operators.push(OperatorSpec::GroupAggregate(GroupAggregateSpec {
-            keys: key.iter().map(|column| named(&fields[*column], Expr::Column(*column))).collect(),
+            keys: key.iter().map(|column| NamedExpr::with_field(Expr::Column(*column), &fields[*column])).collect(),
             // If all columns are keys, counting is enough.
             aggregates: (!others.is_empty()).then_some(latest).into_iter().collect(),
             weight: Some(weight),
@@ -55,11 +53,11 @@ impl Lowering<'_> {
         next.physical.extend((!others.is_empty()).then(|| Field::new("row", row_type, true)));
         next.physical.push(weight_field());
         let value = |(column, field): (usize, &Field)| match key.iter().position(|of| *of == column) {
-            Some(place) => named(field, Expr::Column(place)),
+            Some(place) => NamedExpr::with_field(Expr::Column(place), field),
             None => {
                 let args = vec![Expr::Column(key.len()), Expr::text(field.name())];
                 let (function, returns) = ("get_field".to_owned(), field.data_type().clone());
-                named(field, Expr::Call { function, args, returns, fails: false, varies: false })
+                NamedExpr::with_field(Expr::Call { function, args, returns, fails: false, varies: false }, field)
             }
         };
         let columns = fields.iter().enumerate().filter(|(column, _)| *column != weight).map(value);
@@ -75,8 +73,4 @@ impl Stream {
         let has_no_map = !self.physical.iter().any(|field| has_map(field.data_type()));
         self.weight.filter(|_| has_no_map && !key.is_empty() && !self.is_unique_by(key))
     }
-}
-
-fn named(field: &Field, expr: Expr) -> NamedExpr {
-    NamedExpr { name: field.name().clone(), expr, data_type: field.data_type().clone(), nullable: field.is_nullable() }
 }

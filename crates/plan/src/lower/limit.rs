@@ -21,7 +21,7 @@ impl Lowering<'_> {
         if stream.weight.is_some() {
             return self.some_rows(stream, spec);
         }
-        let mut next = self.gathered(stream, LIMIT);
+        let mut next = self.exchange_by(Vec::new(), stream, LIMIT);
         next.operators.push(OperatorSpec::Limit(spec));
         Ok(next)
     }

@@ -9,18 +9,18 @@ use anabranch_model::{Error, Result};
 use datafusion_expr::Expr as Logical;
 use datafusion_expr::utils::conjunction;
 
-use super::join::{Sides, fuse};
+use super::join::{Sides, fuse, needed_of_sides};
 use super::stream::Stream;
 use super::temporal_join::equal_columns;
-use super::{Lowering, Needed, Want, columns_of, same_values};
+use super::{Lowering, Needed, Want, same_values};
 use crate::rel::{Columns, Rel};
 use crate::table::Table;
-use crate::temporal_join::{TemporalJoin, asked_table};
+use crate::temporal_join::{TemporalJoin, lookup_table};
 
 impl Lowering<'_> {
     pub(super) fn lookup_join(&mut self, join: &TemporalJoin, needed: &Needed) -> Result<Stream> {
         let (left, right) = (join.left.as_ref(), join.right.as_ref());
-        let table = asked_table(right).ok_or_else(|| Error::internal("a lookup of something that is no table"))?;
+        let table = lookup_table(right).ok_or_else(|| Error::internal("a lookup of something that is no table"))?;
         let here = |error: Error| error.at(format!("table {}", table.name));
         let indexes = [left.columns(), right.columns()];
         let (pairs, rest) = equal_columns(join, indexes).map_err(|_| here(no_keys(table)))?;
@@ -33,24 +33,9 @@ impl Lowering<'_> {
             build_first: false,
             with_build: true,
         };
-        let left_len = left.width();
-        let mut output = [Needed::new(), Needed::new()];
-        for index in needed {
-            match index.checked_sub(left_len) {
-                Some(index) => output[1].insert(index),
-                None => output[0].insert(*index),
-            };
-        }
-        let mut wanted = output.clone();
-        wanted[0].extend(columns_of(sides.keys.iter().map(|(key, _)| *key), indexes[0])?);
-        wanted[1].extend(columns_of(sides.keys.iter().map(|(_, key)| *key), indexes[1])?);
-        for column in filter.iter().flat_map(|filter| filter.column_refs()) {
-            match indexes[0].find(column) {
-                Some(index) => wanted[0].insert(index),
-                None => wanted[1].insert(indexes[1].place(column)?),
-            };
-        }
-        let build = self.answers(right, &wanted[1]).map_err(here)?;
+        let output = needed_of_sides(needed, left);
+        let wanted = sides.needed(&output, filter.as_ref())?;
+        let build = self.lookup_side(right, &wanted[1]).map_err(here)?;
         let mut probe = self.plan(left, &wanted[0])?;
         if probe.weight.is_some() {
             return Err(here(updating_rows()));
@@ -70,7 +55,7 @@ impl Lowering<'_> {
             ));
         };
         (source.watermark, source.on_late) = (None, OnLate::Drop);
-        let keys = asked_by(&source.projection, right, &sides.keys, indexes[1]);
+        let keys = lookup_keys(&source.projection, right, &sides.keys, indexes[1]);
         if keys.is_empty() {
             return Err(here(no_keys(table)));
         }
@@ -87,16 +72,16 @@ impl Lowering<'_> {
     }
 
     /// Lowers the lookup table.
-    fn answers(&mut self, plan: &Rel, needed: &Needed) -> Result<Stream> {
+    fn lookup_side(&mut self, plan: &Rel, needed: &Needed) -> Result<Stream> {
         let (reads, by_clock) = (std::mem::take(&mut self.reads), self.by_clock.take());
-        let build = self.build_side(plan, &Want { asked: true, ..Want::columns(needed.clone()) });
+        let build = self.build_side(plan, &Want { is_lookup: true, ..Want::columns(needed.clone()) });
         (self.reads, self.by_clock) = (reads, by_clock);
         build
     }
 }
 
 /// The columns by which a table is looked up, as indexes among the decoded columns.
-fn asked_by(decoded: &[usize], table: &Rel, pairs: &[(&Logical, &Logical)], index: &Columns) -> Vec<LookupKey> {
+fn lookup_keys(decoded: &[usize], table: &Rel, pairs: &[(&Logical, &Logical)], index: &Columns) -> Vec<LookupKey> {
     let mut keys: Vec<LookupKey> = Vec::new();
     for (key, (_, theirs)) in pairs.iter().enumerate() {
         let column = same_values(theirs, index).and_then(|column| physical_column(table, column));

@@ -1,8 +1,8 @@
 //! Projections at the open end of a chain: expressions become physical columns.
 
 use anabranch_dataflow::{Expr, NamedExpr, NotNullSpec, OperatorSpec, Place, SinkSpec, add_places};
-use anabranch_model::{Error, Result};
-use arrow::datatypes::{Field, SchemaRef};
+use anabranch_model::Result;
+use arrow::datatypes::SchemaRef;
 
 use super::share::{Read, share};
 use super::stream::Stream;
@@ -50,10 +50,8 @@ impl Stream {
         }
         exprs.extend(self.carried_weight(exprs.len()));
         for (stamp, column) in &mut self.stamps {
-            let field = stamp.field();
-            let (name, data_type) = (field.name().clone(), field.data_type().clone());
-            let expr = Expr::Column(std::mem::replace(column, exprs.len()));
-            exprs.push(NamedExpr { name, expr, data_type, nullable: field.is_nullable() });
+            let before = std::mem::replace(column, exprs.len());
+            exprs.push(NamedExpr::with_field(Expr::Column(before), &stamp.field()));
         }
         add_places(&mut places, &[]);
         self.project_from(exprs, exactly, (places, false));
@@ -102,7 +100,7 @@ impl Stream {
         for columns in shared {
             self.operators.push_as(OperatorSpec::Project { columns }, places.clone(), is_open);
         }
-        self.physical = exprs.iter().map(|e| Field::new(&e.name, e.data_type.clone(), e.nullable)).collect();
+        self.physical = exprs.iter().map(NamedExpr::field).collect();
         self.operators.push_as(OperatorSpec::Project { columns: exprs }, places, is_open);
     }
 
@@ -114,7 +112,7 @@ impl Stream {
         let mut reads: Vec<Read> = reads.into_iter().chain(weights).collect();
         let shared = share(&mut reads, &self.physical);
         let Some(last) = shared.last() else { return };
-        self.physical = last.iter().map(|of| Field::new(&of.name, of.data_type.clone(), of.nullable)).collect();
+        self.physical = last.iter().map(NamedExpr::field).collect();
         shared.into_iter().for_each(|columns| self.operators.push(OperatorSpec::Project { columns }));
         if let Some(Expr::Column(place)) = weight {
             self.weight = Some(place);
@@ -128,11 +126,7 @@ impl Stream {
         self.assign_windows()?;
         let mut exprs = Vec::with_capacity(self.columns.len());
         for (column, field) in self.columns.iter().zip(schema.fields()) {
-            let value = column
-                .value
-                .as_ref()
-                .ok_or_else(|| Error::internal(format!("output column {} has no value", column.name)))?;
-            exprs.push(NamedExpr { name: field.name().clone(), ..column.named(value) });
+            exprs.push(NamedExpr { name: field.name().clone(), ..column.needed()? });
         }
         (self.window, self.stamps) = (None, Vec::new());
         exprs.extend(self.carried_weight(exprs.len()));

@@ -7,7 +7,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use anabranch_dataflow::{AggregateSpec, ExchangeKind, Expr, Frame, LAG, NamedExpr, OperatorSpec, OverSpec};
+use anabranch_dataflow::{AggregateSpec, Expr, Frame, LAG, NamedExpr, OperatorSpec, OverSpec};
 use anabranch_model::{Error, Result};
 use arrow::datatypes::{DataType, Field, Schema};
 use datafusion_common::ScalarValue;
@@ -25,7 +25,7 @@ use super::stream::{LogicalColumn, Stream};
 use super::{Lowering, Needed, columns_of};
 use crate::event_time::event_time_of;
 use crate::functions::ROW_NUMBER;
-use crate::maps::{has_map, not_comparable, shown};
+use crate::maps::shown;
 use crate::place::planning_error;
 use crate::processing_time::is_call;
 use crate::rel::{Columns, Over, Rel};
@@ -51,6 +51,13 @@ struct Call {
     place: usize,
     frame: Frame,
     function: Function,
+}
+
+/// [`Call`], over the exchanged rows.
+struct CallSpec {
+    place: usize,
+    frame: Frame,
+    aggregate: AggregateSpec,
 }
 
 enum Function {
@@ -245,7 +252,8 @@ impl Lowering<'_> {
         let time = by_time.map(|time| rows.time(&mut stream, time, index)).transpose()?;
         let mut specs = Vec::new();
         for call in &calls {
-            specs.push((call.frame, call.place, rows.function(call, window, index, &mut stream)?));
+            let aggregate = rows.function(call, window, index, &mut stream)?;
+            specs.push(CallSpec { place: call.place, frame: call.frame, aggregate });
         }
         let columns = rows.columns(&stream, needed);
         let spec = OverSpec {
@@ -269,14 +277,17 @@ impl Lowering<'_> {
     }
 
     /// Exchanges rows by partition.
-    pub(super) fn partitioned(&mut self, mut stream: Stream, exprs: Vec<NamedExpr>, keys: usize, name: &str) -> Stream {
+    pub(super) fn partitioned(
+        &mut self,
+        mut stream: Stream,
+        exprs: Vec<NamedExpr>,
+        keys: usize,
+        name: &'static str,
+    ) -> Stream {
         (stream.window, stream.stamps) = (None, Vec::new());
         stream.project(exprs, false);
         stream.columns.clear();
-        let (label, target, tasks_max) = self.stage_of_keys(name, keys == 0);
-        let kind = ExchangeKind::Hash { keys: (0..keys).collect() };
-        let mut next = self.exchange_as_is(stream, kind, target, name);
-        (next.label, next.tasks_max) = (label, tasks_max);
+        let mut next = self.exchange_by((0..keys).collect(), stream, name);
         next.unique = None;
         next
     }
@@ -325,12 +336,12 @@ pub(super) fn times_behind(stream: &Stream, waited_for: Option<usize>) -> Times 
 }
 
 /// Adds an operator for each frame. All but the last pass all columns on.
-fn add_operators(stream: &mut Stream, spec: &OverSpec, specs: Vec<(Frame, usize, AggregateSpec)>, window: &Over) {
-    let mut frames: Vec<(Frame, Vec<(usize, AggregateSpec)>)> = Vec::new();
-    for (frame, place, of) in specs {
-        match frames.iter_mut().find(|(known, _)| *known == frame) {
-            Some((_, calls)) => calls.push((place, of)),
-            None => frames.push((frame, vec![(place, of)])),
+fn add_operators(stream: &mut Stream, spec: &OverSpec, calls: Vec<CallSpec>, window: &Over) {
+    let mut frames: Vec<(Frame, Vec<CallSpec>)> = Vec::new();
+    for call in calls {
+        match frames.iter_mut().find(|(known, _)| *known == call.frame) {
+            Some((_, calls)) => calls.push(call),
+            None => frames.push((call.frame, vec![call])),
         }
     }
     let mut fields: Vec<Field> = spec.schema.fields().iter().map(|field| field.as_ref().clone()).collect();
@@ -340,7 +351,7 @@ fn add_operators(stream: &mut Stream, spec: &OverSpec, specs: Vec<(Frame, usize,
     for (number, (frame, calls)) in frames.into_iter().enumerate() {
         let time_to_live_ms = spec.time_to_live_ms.filter(|_| !frame.ends_by_time());
         let own = OverSpec { frame, time_to_live_ms, schema: Schema::new(fields.clone()).into(), ..spec.clone() };
-        let functions = calls.iter().map(|(_, of)| of.clone()).collect();
+        let functions = calls.iter().map(|call| call.aggregate.clone()).collect();
         let mut kept: Vec<usize> = (0..fields.len()).collect();
         if number == last {
             kept = keep_columns(&mut stream.columns, results.values().copied());
@@ -348,7 +359,7 @@ fn add_operators(stream: &mut Stream, spec: &OverSpec, specs: Vec<(Frame, usize,
         }
         let width = kept.len();
         let own = OverSpec { functions, output: kept, ..own };
-        results.extend(calls.iter().enumerate().map(|(at, (place, _))| (*place, width + at)));
+        results.extend(calls.iter().enumerate().map(|(at, call)| (call.place, width + at)));
         fields = own.output_schema().fields().iter().map(|field| field.as_ref().clone()).collect();
         stream.operators.push(OperatorSpec::Over(own));
     }
@@ -385,23 +396,18 @@ pub(super) struct RowColumns {
 impl RowColumns {
     /// Adds a key of the partition of `what`.
     pub(super) fn key(&mut self, stream: &mut Stream, key: &Logical, index: &Columns, what: &str) -> Result<()> {
-        let data_type = key.get_type(index).map_err(planning_error)?;
-        if has_map(&data_type) {
-            return Err(not_comparable(&format!("{} of {what}", shown(key)), &data_type));
-        }
         let name = format!("key {}", key_name(key, self.exprs.len() + 1, index)?);
-        self.exprs.push(NamedExpr { name, expr: stream.expr(key, index)?, data_type, nullable: true });
+        self.exprs.push(stream.compared(name, key, index, what)?);
         Ok(())
     }
 
     pub(super) fn time(&mut self, stream: &mut Stream, time: &Logical, index: &Columns) -> Result<usize> {
-        let data_type = time.get_type(index).map_err(planning_error)?;
         let name = format!("time {}", key_name(time, self.exprs.len() + 1, index)?);
-        self.exprs.push(NamedExpr { name, expr: stream.expr(time, index)?, data_type, nullable: true });
+        self.exprs.push(stream.column(name, time, index)?);
         Ok(self.exprs.len() - 1)
     }
 
-    /// The index of a column, which is added if it is new.
+    /// The index of a column, which is added if no column has the same value and type.
     pub(super) fn column(&mut self, column: NamedExpr) -> usize {
         let same = |own: &NamedExpr| own.expr == column.expr && own.data_type == column.data_type;
         self.exprs.iter().position(same).unwrap_or_else(|| {
@@ -474,7 +480,6 @@ impl RowColumns {
     }
 
     pub(super) fn schema(&self) -> Schema {
-        let field = |column: &NamedExpr| Field::new(&column.name, column.data_type.clone(), column.nullable);
-        Schema::new(self.exprs.iter().map(field).collect::<Vec<_>>())
+        Schema::new(self.exprs.iter().map(NamedExpr::field).collect::<Vec<_>>())
     }
 }

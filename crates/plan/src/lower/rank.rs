@@ -1,23 +1,19 @@
 //! Lowers the first rows of each partition: `ROW_NUMBER() OVER (PARTITION BY ... ORDER BY ...)` with a
 //! condition that bounds the number.
 
-use std::collections::BTreeMap;
-
-use anabranch_dataflow::{ExchangeKind, Expr, NamedExpr, OperatorSpec, Ordering, RankSpec, sql_names};
-use anabranch_model::{Error, Result};
-use arrow::datatypes::{Field, Schema};
+use anabranch_dataflow::{Expr, NamedExpr, OperatorSpec, Ordering, RankSpec, sql_names};
+use anabranch_model::Result;
 use datafusion_common::ScalarValue;
 use datafusion_expr::expr::{Sort, WindowFunction};
 use datafusion_expr::utils::{conjunction, split_conjunction};
-use datafusion_expr::{BinaryExpr, Expr as Logical, ExprSchemable, Operator, WindowFunctionDefinition};
+use datafusion_expr::{BinaryExpr, Expr as Logical, Operator, WindowFunctionDefinition};
 
 use super::deduplicate::{FirstBy, first_by, is_limit, stays};
-use super::over::is_by_clock;
+use super::over::{RowColumns, is_by_clock};
 use super::stream::{LogicalColumn, Stream};
 use super::windowed::Windowed;
 use super::{Lowering, Needed, columns_of, same_values};
 use crate::functions::ROW_NUMBER;
-use crate::maps::{has_map, not_comparable, shown};
 use crate::place::planning_error;
 use crate::rel::{Columns, Filter, Over, Rel, name_of};
 use crate::settings::RuntimeMode;
@@ -157,20 +153,28 @@ impl Lowering<'_> {
         let inputs = window.input.width();
         let index = window.input.columns();
         let (partition, order) = (&call.params.partition_by, &call.params.order_by);
-        let last = windowed.as_ref().map(|windowed| NamedExpr {
+        let window_time = windowed.as_ref().map(|windowed| NamedExpr {
             name: "window_time".into(),
             expr: windowed.time.clone(),
             data_type: windowed.time_type.clone(),
             nullable: true,
         });
-        let keys = partition.len() + usize::from(last.is_some());
+        let keys = partition.len() + usize::from(window_time.is_some());
         if stream.weight.is_some() {
             // A row and its retraction would have different times.
             stream.stamps = Vec::new();
         }
-        let (mut exprs, places) = sorted_columns(&mut stream, (partition, last, order), index, needed)?;
-        let fields: Vec<Field> = exprs.iter().map(|e| Field::new(&e.name, e.data_type.clone(), e.nullable)).collect();
-        let columns = stream.columns.clone();
+        let mut rows = sorted_columns(&mut stream, call, window_time, index)?;
+        let mut outputs = rows.columns(&stream, needed);
+        let mut output = Vec::new();
+        for (column, before) in outputs.iter_mut().zip(&stream.columns) {
+            if let Some(Expr::Column(place)) = &mut column.value {
+                output.push(std::mem::replace(place, output.len()));
+            }
+            column.window = before.window.filter(|_| windowed.is_some());
+        }
+        let schema = rows.schema().into();
+        let mut exprs = rows.exprs;
         exprs.extend(stream.carried_weight(exprs.len()));
         stream.stamps = Vec::new();
         stream.project(exprs, false);
@@ -182,23 +186,14 @@ impl Lowering<'_> {
             order: order.iter().map(ordering).collect(),
             limit,
             latest: limit == 1 && stream.weight.is_none() && is_latest(window, call),
-            schema: Schema::new(fields).into(),
+            schema,
             updating: stream.weight.is_some(),
-            output: Vec::new(),
+            output,
             number,
             window: windowed.is_some().then_some(partition.len()),
             time_to_live_ms: self.table.time_to_live_ms.filter(|_| windowed.is_none()),
             zone: windowed.as_ref().and_then(|windowed| windowed.zone.clone()),
         };
-        let mut outputs: Vec<LogicalColumn> = Vec::new();
-        for (column, logical) in columns.into_iter().enumerate() {
-            let place = places.get(&column).map(|place| {
-                spec.output.push(*place);
-                Expr::Column(spec.output.len() - 1)
-            });
-            let window = logical.window.filter(|_| windowed.is_some());
-            outputs.push(LogicalColumn { value: place, window, ..logical });
-        }
         let unique = match limit {
             1 => unique_keys(partition, index),
             _ => unique_keys(partition, index)
@@ -223,10 +218,7 @@ impl Lowering<'_> {
         outputs: Vec<LogicalColumn>,
         unique: Option<Vec<usize>>,
     ) -> Stream {
-        let (label, target, tasks_max) = self.stage_of_keys(RANK, spec.keys == 0);
-        let kind = ExchangeKind::Hash { keys: (0..spec.keys).collect() };
-        let mut next = self.exchange_as_is(stream, kind, target, RANK);
-        (next.label, next.tasks_max) = (label, tasks_max);
+        let mut next = self.exchange_by((0..spec.keys).collect(), stream, RANK);
         match spec.window {
             Some(_) => next.times.retain(|column, _| outputs[*column].window.is_some()),
             // An event time of updating rows stays an event time.
@@ -261,38 +253,21 @@ fn window_of(stream: &mut Stream, partition: &[Logical], index: &Columns) -> Opt
     stream.window.take().filter(|_| are_of_windows)
 }
 
-/// The input columns of a top-N.
+/// The columns by which a top-N divides and sorts its rows. The time of windows is the last key.
 fn sorted_columns(
     stream: &mut Stream,
-    (partition, last, order): (&[Logical], Option<NamedExpr>, &[Sort]),
+    call: &WindowFunction,
+    window_time: Option<NamedExpr>,
     index: &Columns,
-    needed: &Needed,
-) -> Result<(Vec<NamedExpr>, BTreeMap<usize, usize>)> {
-    let mut exprs: Vec<NamedExpr> = Vec::new();
-    let sorted = partition.iter().map(|e| (e, "key")).chain(order.iter().map(|s| (&s.expr, "order")));
-    for (place, (expr, name)) in sorted.enumerate() {
-        if place == partition.len() {
-            exprs.extend(last.clone());
-        }
-        let data_type = expr.get_type(index).map_err(planning_error)?;
-        if has_map(&data_type) {
-            return Err(not_comparable(&format!("{} of ROW_NUMBER()", shown(expr)), &data_type));
-        }
-        let name = format!("{name} {}", key_name(expr, exprs.len() + 1, index)?);
-        exprs.push(NamedExpr { name, expr: stream.expr(expr, index)?, data_type, nullable: true });
+) -> Result<RowColumns> {
+    let mut rows = RowColumns::default();
+    for key in &call.params.partition_by {
+        rows.key(stream, key, index, "ROW_NUMBER()")?;
     }
-    if order.is_empty() {
-        exprs.extend(last);
+    rows.exprs.extend(window_time);
+    for Sort { expr, .. } in &call.params.order_by {
+        let name = format!("order {}", key_name(expr, rows.exprs.len() + 1, index)?);
+        rows.exprs.push(stream.compared(name, expr, index, "ROW_NUMBER()")?);
     }
-    let mut places = BTreeMap::new();
-    for column in needed.iter().filter(|column| **column < stream.columns.len()) {
-        let logical = &stream.columns[*column];
-        let value = logical.value.as_ref().ok_or_else(|| Error::internal("a column of a rank was not needed"))?;
-        let found = exprs.iter().position(|e| e.expr == *value && e.data_type == logical.data_type);
-        places.insert(*column, found.unwrap_or(exprs.len()));
-        if found.is_none() {
-            exprs.push(logical.named(value));
-        }
-    }
-    Ok((exprs, places))
+    Ok(rows)
 }

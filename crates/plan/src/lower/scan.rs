@@ -5,7 +5,7 @@ use std::sync::Arc;
 use anabranch_dataflow::{Lateness, OnLate, SourceSpec, WatermarkSpec};
 use anabranch_model::{Error, Result};
 use arrow::datatypes::{DataType, Field};
-use datafusion_common::tree_node::Transformed;
+use datafusion_common::Column;
 use datafusion_expr::Expr as LogicalExpr;
 
 use super::expr::{convert, unknown};
@@ -13,17 +13,17 @@ use super::stream::{LogicalColumn, Stream};
 use super::{Lowering, Needed, Want};
 use crate::place::planning_error;
 use crate::processing_time::is_read_by;
-use crate::rel::{Get, Project, Rel};
+use crate::rel::{Get, Rel};
+use crate::rewrite::with_values;
 use crate::settings::RuntimeMode;
 use crate::stamps::{ReadStamps, Stamp, with_placeholders};
 use crate::table::Table;
 use crate::varying::varies;
-use crate::walk::Walk;
 
 impl Lowering<'_> {
     pub(super) fn scan(&mut self, scan: &Get, want: &Want) -> Result<Stream> {
         let needed = &want.columns;
-        let table = plain_scan(scan, want.asked)?;
+        let table = plain_scan(scan, want.is_lookup)?;
         // From an index in the scan to an index in the record.
         let declared_index = |index: usize| scan.projection.as_ref().map_or(index, |projection| projection[index]);
         let planned = table.watermark.as_ref().map(|of| of.in_zone(self.table.zone, self.catalog)).transpose()?;
@@ -138,10 +138,10 @@ fn decoded_index(projection: &[usize], declared: usize) -> Result<usize> {
     projection.binary_search(&declared).map_err(|_| Error::internal(format!("column {declared} is not decoded")))
 }
 
-/// The table of a scan. `asks`: it is looked up by key.
-fn plain_scan(scan: &Get, asks: bool) -> Result<&Table> {
+/// The table of a scan. `is_lookup`: it is looked up by key.
+fn plain_scan(scan: &Get, is_lookup: bool) -> Result<&Table> {
     let table = Table::of_scan(scan)?;
-    if asks { Ok(table) } else { table.check_readable().map(|()| table) }
+    if is_lookup { Ok(table) } else { table.check_readable().map(|()| table) }
 }
 
 /// Refuses a number of tasks above the table's number of partitions.
@@ -157,7 +157,8 @@ fn event_time<'a>(table: &Table, plan: &'a Rel) -> Result<(LogicalExpr, &'a Rel,
     let (mut expr, mut input) = (LogicalExpr::Column(plan.columns().id(0)), plan);
     // The optimizer computes a repeated subexpression in a projection below.
     while let Rel::Project(projection) = input {
-        expr = with_columns_of(expr, projection).map_err(planning_error)?;
+        let value = |column: &Column| Some(projection.exprs[projection.columns.find(column)?].clone());
+        expr = with_values(expr, &value).map_err(planning_error)?;
         input = projection.input.as_ref();
     }
     if !matches!(input, Rel::Get(_)) {
@@ -171,19 +172,6 @@ fn event_time<'a>(table: &Table, plan: &'a Rel) -> Result<(LogicalExpr, &'a Rel,
         reads.insert(scan_column(input, columns.place(column)?));
     }
     Ok((expr, input, reads))
-}
-
-/// Replaces columns of a projection by their expressions.
-fn with_columns_of(expr: LogicalExpr, projection: &Project) -> datafusion_common::Result<LogicalExpr> {
-    let columns = &projection.columns;
-    let replaced = expr.walk_up(&mut |expr| match &expr {
-        LogicalExpr::Column(column) => match columns.find(column) {
-            Some(place) => Ok(Transformed::yes(projection.exprs[place].clone())),
-            None => Ok(Transformed::no(expr)),
-        },
-        _ => Ok(Transformed::no(expr)),
-    })?;
-    Ok(replaced.data)
 }
 
 /// The index of the event time in a scan.

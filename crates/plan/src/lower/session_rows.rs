@@ -4,7 +4,7 @@
 use std::collections::BTreeSet;
 
 use anabranch_dataflow::{
-    AggregatePhase, AggregateSpec, ExchangeKind, Expr, NamedExpr, OperatorSpec, UnnestSpec, Window, WindowAggregateSpec,
+    AggregatePhase, AggregateSpec, Expr, NamedExpr, OperatorSpec, UnnestSpec, Window, WindowAggregateSpec,
 };
 use anabranch_model::{Error, Result};
 use arrow::datatypes::{DataType, Field, Fields, Schema};
@@ -58,10 +58,7 @@ impl Lowering<'_> {
         let windowed = stream.window.take().ok_or_else(|| Error::internal("rows without sessions"))?;
         let rows = row_fields(&stream.physical);
         let columns = std::mem::take(&mut stream.columns);
-        let kind = ExchangeKind::Hash { keys: windowed.partition.iter().filter_map(column_of).collect() };
-        let (label, target, tasks_max) = self.stage_of_keys(SESSIONS, windowed.partition.is_empty());
-        let mut next = self.exchange_as_is(stream, kind, target, SESSIONS);
-        (next.label, next.tasks_max) = (label, tasks_max);
+        let mut next = self.exchange_by(windowed.partition.iter().filter_map(column_of).collect(), stream, SESSIONS);
         let (keys, list) = (windowed.partition.len(), DataType::new_list(DataType::Struct(rows.clone()), true));
         let waiting = WindowAggregateSpec {
             phase: AggregatePhase::Complete,

@@ -115,14 +115,14 @@ impl Extraction<'_, '_> {
         match expr {
             Expr::Column(column) => {
                 let field = self.sharing.columns.get(*column)?;
-                let (name, data_type, nullable) = (field.name(), field.data_type(), field.is_nullable());
-                Some(self.column(expr, name, data_type.clone(), nullable))
+                Some(self.column(NamedExpr::with_field(expr.clone(), field)))
             }
             // The source may provide the field instead of the row.
             expr if is_field(expr) || self.sharing.counts.contains_key(expr) => {
                 let columns = self.sharing.columns;
                 let type_of = |column: usize| columns.get(column).map(|field| field.data_type().clone());
-                Some(self.column(expr, "$shared", expr.data_type(&type_of)?, true))
+                let (name, data_type) = ("$shared".to_owned(), expr.data_type(&type_of)?);
+                Some(self.column(NamedExpr { name, expr: expr.clone(), data_type, nullable: true }))
             }
             expr => {
                 let mut over = expr.clone();
@@ -134,11 +134,11 @@ impl Extraction<'_, '_> {
         }
     }
 
-    fn column(&mut self, expr: &Expr, name: &str, data_type: DataType, nullable: bool) -> Expr {
+    fn column(&mut self, column: NamedExpr) -> Expr {
         let next = self.columns.len();
-        let place = *self.places.entry(expr.clone()).or_insert(next);
+        let place = *self.places.entry(column.expr.clone()).or_insert(next);
         if place == next {
-            self.columns.push(NamedExpr { name: name.to_owned(), expr: expr.clone(), data_type, nullable });
+            self.columns.push(column);
         }
         Expr::Column(place)
     }

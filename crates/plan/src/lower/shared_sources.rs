@@ -235,11 +235,7 @@ fn take_columns(
         let kept = decoded.project(&kept).map_err(|error| Error::internal(error.to_string()))?;
         each_input_schema(operators, &Arc::new(kept));
     }
-    let column = |column: &usize| {
-        let field = decoded.field(*column);
-        let (name, data_type) = (field.name().clone(), field.data_type().clone());
-        NamedExpr { name, expr: Expr::Column(place(*column)), data_type, nullable: field.is_nullable() }
-    };
+    let column = |column: &usize| NamedExpr::with_field(Expr::Column(place(*column)), decoded.field(*column));
     operators.insert(0, OperatorSpec::Project { columns: kept.iter().map(column).collect() });
     Ok(true)
 }

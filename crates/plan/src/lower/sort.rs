@@ -1,19 +1,18 @@
 //! Lowers `ORDER BY` without `LIMIT`: rows leave in the order of event time as it advances, or at the end of
 //! a bounded table.
 
-use anabranch_dataflow::{ExchangeKind, NamedExpr, OperatorSpec, Ordering, SortSpec};
+use anabranch_dataflow::{OperatorSpec, Ordering, SortSpec};
 use anabranch_model::{Error, Result};
 use arrow::datatypes::{DataType, TimeUnit};
+use datafusion_expr::Expr as Logical;
 use datafusion_expr::expr::Sort as Key;
-use datafusion_expr::{Expr as Logical, ExprSchemable};
 
 use super::join_times::{Times, plain_time};
 use super::over::{RowColumns, check_stream, is_by_clock, times_behind};
 use super::rank::key_name;
 use super::stream::Stream;
 use super::{Lowering, Needed, columns_of};
-use crate::maps::{has_map, not_comparable, shown};
-use crate::place::planning_error;
+use crate::maps::shown;
 use crate::rel::{Columns, Sort};
 use crate::settings::RuntimeMode;
 
@@ -31,7 +30,7 @@ enum Order<'a> {
 }
 
 impl Order<'_> {
-    fn of<'a>(sort: &'a Sort, index: &Columns, mode: RuntimeMode) -> Order<'a> {
+    fn of_sort<'a>(sort: &'a Sort, index: &Columns, mode: RuntimeMode) -> Order<'a> {
         let Some(first) = sort.keys.first().filter(|first| first.asc && mode != RuntimeMode::Batch) else {
             return Order::End;
         };
@@ -48,7 +47,7 @@ impl Lowering<'_> {
     /// Lowers ORDER BY, in a single task.
     pub(super) fn sort(&mut self, sort: &Sort, needed: &Needed) -> Result<Stream> {
         let index = sort.input.columns();
-        let order = Order::of(sort, index, self.mode);
+        let order = Order::of_sort(sort, index, self.mode);
         let mut below = match order {
             Order::Arrival => Needed::new(),
             _ => columns_of(sort.keys.iter().map(|key| &key.expr), index)?,
@@ -67,7 +66,7 @@ impl Lowering<'_> {
         stream.assign_windows()?;
         if let Order::Arrival = order {
             stream.materialize();
-            return Ok(self.gathered(stream, SORT));
+            return Ok(self.exchange_by(Vec::new(), stream, SORT));
         }
         let mut rows = RowColumns::default();
         let (mut time, mut keys, mut times) = (None, sort.keys.as_slice(), Times::new());
@@ -94,19 +93,11 @@ impl Lowering<'_> {
         let mut next = self.final_rows(stream)?;
         next.times = times;
         next.has_event_time &= spec.time.is_some();
-        next = self.gathered(next, SORT);
+        next = self.exchange_by(Vec::new(), next, SORT);
         next.waits = true;
         next.physical = spec.schema.fields().iter().map(|field| field.as_ref().clone()).collect();
         next.operators.push(OperatorSpec::Sort(spec));
         Ok(next)
-    }
-
-    /// Sends all materialized rows to a single task.
-    pub(super) fn gathered(&mut self, stream: Stream, name: &str) -> Stream {
-        let (label, target, tasks_max) = self.stage_of_keys(name, true);
-        let mut next = self.exchange_as_is(stream, ExchangeKind::Hash { keys: Vec::new() }, target, name);
-        (next.label, next.tasks_max) = (label, tasks_max);
-        next
     }
 
     /// Checks that rows can wait for the end of the input.
@@ -144,13 +135,8 @@ fn is_finer(time: &DataType) -> bool {
 impl RowColumns {
     /// Adds a column of the order, if it is new.
     fn order(&mut self, stream: &mut Stream, key: &Key, index: &Columns) -> Result<(usize, Ordering)> {
-        let data_type = key.expr.get_type(index).map_err(planning_error)?;
-        if has_map(&data_type) {
-            return Err(not_comparable(&format!("{} of ORDER BY", shown(&key.expr)), &data_type));
-        }
         let name = format!("order {}", key_name(&key.expr, self.exprs.len() + 1, index)?);
-        let expr = stream.expr(&key.expr, index)?;
-        let place = self.column(NamedExpr { name, expr, data_type, nullable: true });
+        let place = self.column(stream.compared(name, &key.expr, index, "ORDER BY")?);
         Ok((place, Ordering { descending: !key.asc, nulls_first: key.nulls_first }))
     }
 }

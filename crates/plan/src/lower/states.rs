@@ -56,7 +56,7 @@ pub(super) fn state_fields(spec: &AggregateSpec, call: &AggregateFunction, schem
         .map(|arg: &Expr| arg.to_field(schema).map(|(_, field)| field))
         .collect::<datafusion_common::Result<_>>()
         .map_err(planning_error)?;
-    let return_field = Arc::new(Field::new(&spec.name, spec.data_type.clone(), spec.nullable));
+    let return_field = Arc::new(spec.field());
     let fields = call
         .func
         .state_fields(StateFieldsArgs {

@@ -4,19 +4,21 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use anabranch_dataflow::{
-    BinaryOp, ExchangeKind, Expr, NamedExpr, OperatorSpec, Place, Port, SourceSpec, Stage, StageOrigin,
+    BinaryOp, Exchange, ExchangeKind, Expr, NamedExpr, OperatorSpec, Place, Port, SourceSpec, Stage, StageOrigin,
     WindowAssignSpec,
 };
 use anabranch_model::{Error, Result, StageId};
 use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
 use datafusion_common::tree_node::TreeNodeRecursion;
-use datafusion_expr as logical;
+use datafusion_expr::{self as logical, ExprSchemable};
 
 use super::chain::Chain;
+use super::exchange::KeyedStage;
 use super::expr::{convert, unknown};
 use super::join_times::Times;
 use super::share::is_field;
 use super::windowed::{WindowColumn, Windowed};
+use crate::maps::check_comparable;
 use crate::place::planning_error;
 use crate::rel::Columns;
 use crate::stamps::{Stamp, with_placeholders};
@@ -25,13 +27,14 @@ use crate::walk::Walk;
 use crate::window_assign::{WINDOW_COLUMNS, WindowAssign};
 
 /// See the module of [`super`].
+#[derive(Default)]
 pub(super) struct Stream {
     name: String,
     source: Option<SourceSpec>,
     pub(super) operators: Chain,
     /// Where the text names the source.
     pub(super) source_places: Vec<Place>,
-    inputs: Vec<(StageId, Port, ExchangeKind)>,
+    inputs: Vec<Input>,
     pub(super) parallelism: u32,
     /// See [`Stage::label`].
     pub(super) label: Option<String>,
@@ -65,6 +68,13 @@ pub(super) struct Stream {
     pub(super) zone: Option<String>,
     /// An expression whose value may differ in a retraction, in columns where that does not matter.
     pub(super) varies: Option<String>,
+}
+
+/// An exchange into the chain.
+struct Input {
+    from: StageId,
+    port: Port,
+    kind: ExchangeKind,
 }
 
 /// A column of the logical plan.
@@ -105,6 +115,14 @@ impl LogicalColumn {
         self.value.as_ref().is_some_and(|value| value.may_fail(&column))
     }
 
+    /// A needed column with its value.
+    pub(super) fn needed(&self) -> Result<NamedExpr> {
+        let value = self.value.as_ref();
+        value
+            .map(|value| self.named(value))
+            .ok_or_else(|| Error::internal(format!("column {} was not needed", self.name)))
+    }
+
     pub(super) fn named(&self, value: &Expr) -> NamedExpr {
         NamedExpr {
             name: self.name.clone(),
@@ -132,24 +150,11 @@ impl Stream {
             name: format!("source {}", source.table),
             has_event_time: source.watermark.is_some(),
             source: Some(source),
-            operators: Chain::default(),
-            source_places: Vec::new(),
-            inputs: Vec::new(),
             parallelism: 1,
-            label: None,
             tasks_max: Some(1),
-            row_fields: false,
             physical,
             columns,
-            window: None,
-            weight: None,
-            stamps: Vec::new(),
-            unique: None,
-            bounded: false,
-            times: Times::new(),
-            waits: false,
-            zone: None,
-            varies: None,
+            ..Stream::default()
         }
     }
 
@@ -157,32 +162,30 @@ impl Stream {
     pub(super) fn continued(&self, name: String, parallelism: u32) -> Self {
         Stream {
             name,
-            source: None,
-            operators: Chain::default(),
-            source_places: Vec::new(),
-            inputs: Vec::new(),
             parallelism,
-            label: None,
-            tasks_max: None,
-            row_fields: false,
             physical: self.physical.clone(),
             columns: self.columns.clone(),
             window: self.window.clone(),
             weight: self.weight,
-            stamps: Vec::new(),
             unique: self.unique.clone(),
             bounded: self.bounded,
             has_event_time: self.has_event_time,
             times: self.times.clone(),
             waits: self.waits,
             zone: self.zone.clone(),
-            varies: None,
+            ..Stream::default()
         }
+    }
+
+    /// The chain after an exchange to this stage.
+    pub(super) fn in_stage(&self, stage: KeyedStage) -> Self {
+        let KeyedStage { name, label, tasks, tasks_max } = stage;
+        Stream { label, tasks_max, ..self.continued(name.to_owned(), tasks) }
     }
 
     /// Adds an exchange into the chain.
     pub(super) fn fed_by(mut self, from: StageId, port: Port, kind: ExchangeKind) -> Self {
-        self.inputs.push((from, port, kind));
+        self.inputs.push(Input { from, port, kind });
         self
     }
 
@@ -201,7 +204,7 @@ impl Stream {
     }
 
     /// The stage, and the exchanges that enter it.
-    pub(super) fn into_stage(self, id: StageId) -> (Stage, Vec<(StageId, Port, ExchangeKind)>) {
+    pub(super) fn into_stage(self, id: StageId) -> (Stage, Vec<Exchange>) {
         let (specs, operators) = self.operators.into_parts();
         let stage = Stage {
             id,
@@ -216,7 +219,8 @@ impl Stream {
             schema: Arc::new(Schema::new(self.physical)),
             origin: StageOrigin { source: self.source_places, operators, sink: Vec::new() },
         };
-        (stage, self.inputs)
+        let inputs = self.inputs.into_iter().map(|Input { from, port, kind }| Exchange { from, to: id, port, kind });
+        (stage, inputs.collect())
     }
 
     pub(super) fn physical_schema(&self) -> SchemaRef {
@@ -243,11 +247,26 @@ impl Stream {
                 let column = self.stamps.iter().find(|(of, _)| *of == stamp);
                 return column.map(|(_, column)| Expr::Column(*column)).ok_or_else(|| unknown(stamp));
             }
-            self.columns[index]
-                .value
-                .clone()
-                .ok_or_else(|| Error::internal(format!("column {} was not needed", self.columns[index].name)))
+            self.columns[index].needed().map(|column| column.expr)
         })
+    }
+
+    /// [`Stream::expr`] as a nullable column.
+    pub(super) fn column(&mut self, name: String, expr: &logical::Expr, schema: &Columns) -> Result<NamedExpr> {
+        let data_type = expr.get_type(schema).map_err(planning_error)?;
+        Ok(NamedExpr { name, expr: self.expr(expr, schema)?, data_type, nullable: true })
+    }
+
+    /// [`Stream::column`] for values that `what` compares.
+    pub(super) fn compared(
+        &mut self,
+        name: String,
+        expr: &logical::Expr,
+        schema: &Columns,
+        what: &str,
+    ) -> Result<NamedExpr> {
+        check_comparable(expr, schema, what)?;
+        self.column(name, expr, schema)
     }
 
     /// Assigns the windows if one of the expressions reads a window column without a value.

@@ -9,18 +9,18 @@ use anabranch_functions::Zone;
 use anabranch_model::{Error, Result};
 use arrow::datatypes::{Field, Schema};
 use datafusion_common::{JoinType, NullEquality};
-use datafusion_expr::{Expr as Logical, ExprSchemable};
+use datafusion_expr::Expr as Logical;
 
 use super::expr::convert;
-use super::join::both;
+use super::join::{add_condition, both, needed_of_sides};
 use super::join_times::{Bounds, TimedSide, Times, plain_time};
+use super::over::RowColumns;
 use super::rank::key_name;
 use super::stream::{LogicalColumn, Stream};
 use super::window_join::{WindowedSide, joined_windows};
 use super::windowed::{WindowColumn, Windowed};
 use super::{Lowering, Needed, Want, columns_of, same_values};
-use crate::maps::{has_map, not_comparable, shown};
-use crate::place::planning_error;
+use crate::maps::has_map;
 use crate::rel::{Columns, Join, Rel};
 use crate::varying::check_repeatable;
 use crate::window_assign::EVENT_TIME;
@@ -72,40 +72,22 @@ impl Lowering<'_> {
         let (kind, swapped) = kind(join)?;
         let (left, right) = (join.left.as_ref(), join.right.as_ref());
         let (left, right) = if swapped { (right, left) } else { (left, right) };
-        let left_len = left.width();
         let indexes = [left.columns(), right.columns()];
         let pairs = join.on.iter().map(|(l, r)| if swapped { (r, l) } else { (l, r) });
         let (left_keys, right_keys): (Vec<&Logical>, Vec<&Logical>) = pairs.unzip();
-        let mut wanted = [Needed::new(), Needed::new()];
-        for index in needed {
-            match index.checked_sub(left_len).filter(|_| kind.gives_pairs()) {
-                Some(index) => wanted[1].insert(index),
-                None => wanted[0].insert(*index),
-            };
-        }
-        for column in join.filter.iter().flat_map(|filter| filter.column_refs()) {
-            match indexes[0].find(column) {
-                Some(index) => wanted[0].insert(index),
-                None => wanted[1].insert(indexes[1].place(column)?),
-            };
-        }
+        let mut wanted = needed_of_sides(needed, left);
+        add_condition(&mut wanted, join.filter.as_ref(), indexes)?;
         let [of_left, of_right] = wanted.map(Want::columns);
         let left_side = self.side_of_join(left, &left_keys, &of_left)?;
         let right_side = self.side_of_join(right, &right_keys, &of_right)?;
         let filter = condition(join.filter.as_ref(), (left, &left_side), (right, &right_side))?;
-        let spec = |side: &Side| StreamSideSpec {
-            schema: Schema::new(side.fields.clone()).into(),
-            updating: side.stream.weight.is_some(),
-            expiry: None,
-            time_to_live_ms: None,
-        };
         let mut spec = StreamJoinSpec {
             kind,
             keys: left_keys.len(),
             nulls_equal: join.null_equality == NullEquality::NullEqualsNull,
             filter,
-            left: spec(&left_side),
-            right: spec(&right_side),
+            left: left_side.spec(None),
+            right: right_side.spec(None),
             output: Vec::new(),
             delay_ms: 0,
             versions: None,
@@ -140,19 +122,13 @@ impl Lowering<'_> {
         stream.assign_windows()?;
         stream.stamps = Vec::new();
         let windowed = stream.window.take();
-        let mut exprs: Vec<NamedExpr> = Vec::new();
+        let mut rows = RowColumns::default();
         for (number, key) in keys.iter().enumerate() {
-            let data_type = key.get_type(index).map_err(planning_error)?;
-            if has_map(&data_type) {
-                return Err(not_comparable(&format!("{} of the join", shown(key)), &data_type));
-            }
-            let name = key_name(key, number + 1, index)?;
-            exprs.push(NamedExpr { name, expr: stream.expr(key, index)?, data_type, nullable: true });
+            rows.exprs.push(stream.compared(key_name(key, number + 1, index)?, key, index, "the join")?);
         }
         let mut places = BTreeMap::new();
         for column in &want.columns {
             let logical = &stream.columns[*column];
-            let value = logical.value.as_ref().ok_or_else(|| Error::internal("a column of a join was not needed"))?;
             if has_map(&logical.data_type) {
                 return Err(Error::user(format!(
                     "column '{}' of a join of two streams is {}",
@@ -160,17 +136,13 @@ impl Lowering<'_> {
                 ))
                 .remedy("join without it, or select the values of the map"));
             }
-            // A key has the type in which it is compared.
-            let found = exprs.iter().position(|e| e.expr == *value && e.data_type == logical.data_type);
-            places.insert(*column, found.unwrap_or(exprs.len()));
-            if found.is_none() {
-                exprs.push(logical.named(value));
-            }
+            places.insert(*column, rows.column(logical.needed()?));
         }
         let columns = stream.columns.clone();
         let (unique, times) = (stream.unique.take(), std::mem::take(&mut stream.times));
         let key_columns = keys.iter().filter_map(|key| same_values(key, index)).collect();
-        let fields = exprs.iter().map(|e| Field::new(&e.name, e.data_type.clone(), e.nullable)).collect();
+        let mut exprs = rows.exprs;
+        let fields = exprs.iter().map(NamedExpr::field).collect();
         exprs.extend(stream.carried_weight(exprs.len()));
         stream.project(exprs, false);
         stream.columns.clear();
@@ -179,7 +151,7 @@ impl Lowering<'_> {
 
     /// The chain that begins with the join.
     pub(super) fn joined(&mut self, mut spec: StreamJoinSpec, left: Side, right: Side, needed: &Needed) -> Stream {
-        let (label, target, tasks_max) = self.stage_of_keys(JOIN, spec.keys == 0);
+        let stage = self.keyed_stage(JOIN, spec.keys == 0);
         let (pads_left, pads_right) = spec.kind.pads();
         let left_len = left.fields.len();
         let mut columns: Vec<(LogicalColumn, Option<usize>)> = Vec::new();
@@ -203,11 +175,10 @@ impl Lowering<'_> {
         });
         let outputs: Vec<LogicalColumn> = outputs.collect();
         let unique = unique_of_pairs(&spec, &left, &right);
-        let mut next = left.stream.continued(JOIN.into(), target);
+        let mut next = left.stream.in_stage(stage);
         next.bounded = left.stream.bounded && right.stream.bounded;
         next.waits = left.stream.waits || right.stream.waits;
         next.zone = next.zone.or_else(|| right.stream.zone.clone());
-        (next.label, next.tasks_max) = (label, tasks_max);
         let kind = ExchangeKind::Hash { keys: (0..spec.keys).collect() };
         let (from_left, from_right) = (self.close(left.stream), self.close(right.stream));
         let mut next = next.fed_by(from_left, Port::Main, kind.clone()).fed_by(from_right, Port::Second, kind);
@@ -220,6 +191,15 @@ impl Lowering<'_> {
 }
 
 impl Side {
+    pub(super) fn spec(&self, expiry: Option<ExpirySpec>) -> StreamSideSpec {
+        StreamSideSpec {
+            schema: Schema::new(self.fields.clone()).into(),
+            updating: self.stream.weight.is_some(),
+            expiry,
+            time_to_live_ms: None,
+        }
+    }
+
     fn windows<'a>(&'a self, index: &'a Columns) -> WindowedSide<'a> {
         WindowedSide { index, columns: &self.columns, windowed: self.windowed.as_ref() }
     }

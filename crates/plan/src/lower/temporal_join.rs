@@ -2,13 +2,13 @@
 //! right side selects the latest row of each key, as a table of versions does, all of its rows are used as
 //! versions.
 
-use anabranch_dataflow::{ExpirySpec, Expr, StreamJoinKind, StreamJoinSpec, StreamSideSpec};
+use anabranch_dataflow::{ExpirySpec, Expr, StreamJoinKind, StreamJoinSpec};
 use anabranch_model::{Error, Result};
-use arrow::datatypes::Schema;
 use datafusion_expr::utils::{conjunction, split_conjunction};
 use datafusion_expr::{BinaryExpr, Expr as Logical, Operator};
 
 use super::group_aggregate::weight_of;
+use super::join::{add_condition, needed_of_sides};
 use super::join_times::{Times, plain_time};
 use super::rank::{bounded_number, row_number};
 use super::stream::{LogicalColumn, Stream};
@@ -28,21 +28,11 @@ impl Lowering<'_> {
         let indexes = [left.columns(), right.columns()];
         let (pairs, rest) = equal_columns(join, indexes)?;
         let (left_keys, right_keys): (Vec<&Logical>, Vec<&Logical>) = pairs.into_iter().unzip();
-        let left_len = left.width();
         let filter = conjunction(rest);
-        let mut wanted = [columns_of([time], indexes[0])?, columns_of([valid_from], indexes[1])?];
-        for index in needed {
-            match index.checked_sub(left_len) {
-                Some(index) => wanted[1].insert(index),
-                None => wanted[0].insert(*index),
-            };
-        }
-        for column in filter.iter().flat_map(|filter| filter.column_refs()) {
-            match indexes[0].find(column) {
-                Some(index) => wanted[0].insert(index),
-                None => wanted[1].insert(indexes[1].place(column)?),
-            };
-        }
+        let mut wanted = needed_of_sides(needed, left);
+        wanted[0].extend(columns_of([time], indexes[0])?);
+        wanted[1].extend(columns_of([valid_from], indexes[1])?);
+        add_condition(&mut wanted, filter.as_ref(), indexes)?;
         // In batch mode too, rows advance with event time.
         let by_clock = self.by_clock;
         self.by_clock = by_clock.or((self.mode == RuntimeMode::Batch).then_some(false));
@@ -62,19 +52,13 @@ impl Lowering<'_> {
         }
         let time = time_of(time, &left_side, indexes[0])?;
         let valid_from = time_of(valid_from, &right_side, indexes[1])?;
-        let spec = |side: &Side, expiry| StreamSideSpec {
-            schema: Schema::new(side.fields.clone()).into(),
-            updating: side.stream.weight.is_some(),
-            expiry,
-            time_to_live_ms: None,
-        };
         let spec = StreamJoinSpec {
             kind: if join.outer { StreamJoinKind::Left } else { StreamJoinKind::Inner },
             keys: left_keys.len(),
             nulls_equal: false,
             filter: super::stream_join::condition(filter.as_ref(), (left, &left_side), (right, &right_side))?,
-            left: spec(&left_side, Some(ExpirySpec { time, after_ms: 0 })),
-            right: spec(&right_side, None),
+            left: left_side.spec(Some(ExpirySpec { time, after_ms: 0 })),
+            right: right_side.spec(None),
             output: Vec::new(),
             delay_ms: 0,
             versions: Some(valid_from),
