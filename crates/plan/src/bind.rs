@@ -101,6 +101,7 @@ impl<'a> Binder<'a> {
     }
 
     fn query(&self, query: Query, env: &Env<'_>) -> Result<Rel> {
+        check_clauses(&query)?;
         let Query { with, .. } = &query;
         match with {
             None => self.ordered(query, env),
@@ -151,4 +152,15 @@ impl<'a> Binder<'a> {
             false => Ok(()),
         }
     }
+}
+
+/// Refuses clauses of other databases.
+fn check_clauses(query: &Query) -> Result<()> {
+    let (clause, remedy) = match (query.locks.first(), &query.for_clause) {
+        (Some(lock), _) => (lock.to_string(), "leave it out: a query locks nothing"),
+        (_, Some(form)) => (form.to_string(), "leave it out; JSON_OBJECT writes JSON"),
+        (None, None) => return Ok(()),
+    };
+    let error = Error::user(format!("{clause} is not supported")).at(at(query.span().start));
+    Err(through(error.remedy(remedy)))
 }

@@ -114,7 +114,7 @@ pub(crate) fn create_as(
     if create.if_not_exists && catalog.contains(&create.name.value) {
         return Ok(None);
     }
-    let rows = InsertedRows::of(query, &create.name, catalog)?;
+    let rows = InsertedRows::bind(query, &create.name, catalog)?;
     let columns = add_columns(&mut create, rows.plan.columns())?;
     let name = create.name.clone();
     create_table(create, catalog, resolver, options)?;

@@ -14,7 +14,7 @@ use datafusion_sql::sqlparser::ast::{Expr, Function, FunctionArg, FunctionArgExp
 use datafusion_sql::sqlparser::dialect::{Dialect, GenericDialect, Precedence};
 use datafusion_sql::sqlparser::keywords::Keyword;
 use datafusion_sql::sqlparser::parser::{Parser, ParserError};
-use datafusion_sql::sqlparser::tokenizer::Token;
+use datafusion_sql::sqlparser::tokenizer::{Location, Token};
 
 use crate::spelling::plain_function;
 
@@ -149,8 +149,12 @@ fn follows_unit(parser: &Parser) -> bool {
 
 /// Whether `PARTITION BY` follows.
 fn is_partitioned(parser: &Parser) -> bool {
-    let is = |place: usize, keyword: Keyword| matches!(&parser.peek_nth_token_ref(place).token, Token::Word(word) if word.keyword == keyword);
-    is(0, Keyword::PARTITION) && is(1, Keyword::BY)
+    is_keyword(parser, 0, Keyword::PARTITION) && is_keyword(parser, 1, Keyword::BY)
+}
+
+/// Whether a token is this keyword. `place`: 0 for the next token.
+pub(crate) fn is_keyword(parser: &Parser, place: usize, keyword: Keyword) -> bool {
+    matches!(&parser.peek_nth_token_ref(place).token, Token::Word(word) if word.keyword == keyword)
 }
 
 /// `IS [NOT] DISTINCT FROM value` after an expression, with the precedence of `=`. The parser's own rule
@@ -188,11 +192,10 @@ fn table_argument(parser: &mut Parser) -> Result<Expr, ParserError> {
 /// `PARTITION BY a` or `PARTITION BY (a, b)` after a table.
 fn partitioned_by(parser: &mut Parser, table: Expr) -> Result<Expr, ParserError> {
     parser.expect_keywords(&[Keyword::PARTITION, Keyword::BY])?;
-    if !parser.consume_token(&Token::LParen) {
-        return Ok(partitioned(table, vec![parser.parse_expr()?]));
-    }
-    let keys = parser.parse_comma_separated(Parser::parse_expr)?;
-    parser.expect_token(&Token::RParen)?;
+    let keys = match parser.peek_token_ref().token == Token::LParen {
+        true => parser.parse_parenthesized(|parser| parser.parse_comma_separated(Parser::parse_expr))?,
+        false => vec![parser.parse_expr()?],
+    };
     Ok(partitioned(table, keys))
 }
 
@@ -222,6 +225,9 @@ pub(crate) fn parts_of_partitioned(expr: Expr) -> (Expr, Vec<Expr>) {
 
 /// An error at the next token.
 fn refused(parser: &Parser, what: &str) -> ParserError {
-    let place = parser.peek_token_ref().span.start;
+    refused_at(what, parser.peek_token_ref().span.start)
+}
+
+fn refused_at(what: &str, place: Location) -> ParserError {
     ParserError::ParserError(format!("{what} at Line: {}, Column: {}", place.line, place.column))
 }

@@ -20,39 +20,14 @@ use crate::{current_watermark, processing_time, type_of};
 
 pub(crate) const ROW_NUMBER: &str = "row_number";
 
-/// `ROW_NUMBER()`. It is only planned, never called.
+/// A window function. It is only planned, never called.
 #[derive(Debug, PartialEq, Eq, Hash)]
-struct RowNumber {
-    signature: Signature,
-}
-
-impl WindowUDFImpl for RowNumber {
-    fn name(&self) -> &str {
-        ROW_NUMBER
-    }
-
-    fn signature(&self) -> &Signature {
-        &self.signature
-    }
-
-    fn partition_evaluator(&self, _: PartitionEvaluatorArgs) -> Result<Box<dyn PartitionEvaluator>> {
-        not_impl_err!("an operator numbers the rows")
-    }
-
-    fn field(&self, args: WindowUDFFieldArgs) -> Result<FieldRef> {
-        Ok(Arc::new(Field::new(args.name(), DataType::Int64, false)))
-    }
-}
-
-/// A function whose result is its argument's value in another row: `LAG(value, rows, otherwise)`. It is only
-/// planned, never called.
-#[derive(Debug, PartialEq, Eq, Hash)]
-struct ValueOf {
+struct PlannedWindow {
     name: &'static str,
     signature: Signature,
 }
 
-impl WindowUDFImpl for ValueOf {
+impl WindowUDFImpl for PlannedWindow {
     fn name(&self) -> &str {
         self.name
     }
@@ -65,7 +40,12 @@ impl WindowUDFImpl for ValueOf {
         not_impl_err!("an operator knows the rows before")
     }
 
+    /// `ROW_NUMBER()` is a number. The others are their argument's value in another row: `LAG(value, rows,
+    /// otherwise)`.
     fn field(&self, args: WindowUDFFieldArgs) -> Result<FieldRef> {
+        if self.name == ROW_NUMBER {
+            return Ok(Arc::new(Field::new(args.name(), DataType::Int64, false)));
+        }
         let value = args.get_input_field(0).map_or(DataType::Null, |field| field.data_type().clone());
         Ok(Arc::new(Field::new(args.name(), value, true)))
     }
@@ -76,7 +56,7 @@ pub(crate) struct Functions {
     scalar: &'static BTreeMap<String, Arc<ScalarUDF>>,
     aggregate: BTreeMap<String, Arc<AggregateUDF>>,
     row_number: Arc<WindowUDF>,
-    /// The functions whose result is a value of another row.
+    /// The window functions other than `ROW_NUMBER`.
     values: Vec<Arc<WindowUDF>>,
     planners: Vec<Arc<dyn ExprPlanner>>,
 }
@@ -112,12 +92,11 @@ impl Functions {
             Arc::new(datafusion_functions_aggregate::planner::AggregateFunctionPlanner),
         ];
         planners.extend(element);
-        let row_number = RowNumber { signature: Signature::nullary(Volatility::Immutable) };
-        let row_number = Arc::new(WindowUDF::new_from_impl(row_number));
+        let planned = |name, signature| Arc::new(WindowUDF::new_from_impl(PlannedWindow { name, signature }));
+        let row_number = planned(ROW_NUMBER, Signature::nullary(Volatility::Immutable));
         let value_of = |(name, args): (&'static str, usize)| {
             let signature = (1..=args).map(TypeSignature::Any).collect();
-            let signature = Signature::one_of(signature, Volatility::Immutable);
-            Arc::new(WindowUDF::new_from_impl(ValueOf { name, signature }))
+            planned(name, Signature::one_of(signature, Volatility::Immutable))
         };
         let values = [(LAG, 3), ("first_value", 1), ("last_value", 1)].into_iter().map(value_of).collect();
         Functions { scalar, aggregate, row_number, values, planners }

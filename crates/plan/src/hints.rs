@@ -30,10 +30,7 @@ const OPTIONS: &str = "OPTIONS";
 /// A hint that cannot be parsed, or that names no table of its SELECT.
 pub(crate) fn times_to_live(query: &Query) -> Result<TimesToLive> {
     let mut gathered = Gathered::default();
-    match see_syntax(query, &mut gathered) {
-        ControlFlow::Continue(()) => {}
-        ControlFlow::Break(error) => return Err(error),
-    }
+    see_syntax(query, &mut gathered)?;
     let Gathered { times, selects } = gathered;
     // The hint applies to the name in the whole statement.
     match times.keys().find(|name| selects.get(*name).is_some_and(|selects| *selects > 1)) {

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use anabranch_dataflow::sql_name;
+use anabranch_dataflow::{SinkSpec, Updates, sql_name};
 use anabranch_functions::map_parts;
 use anabranch_model::{Error, Result, nearest};
 use arrow::datatypes::{DataType, FieldRef};
@@ -29,7 +29,7 @@ pub(crate) struct InsertedRows {
 
 impl InsertedRows {
     /// `into`: the written table.
-    pub(crate) fn of(query: Box<Query>, into: &Ident, catalog: &Catalog) -> Result<InsertedRows> {
+    pub(crate) fn bind(query: Box<Query>, into: &Ident, catalog: &Catalog) -> Result<InsertedRows> {
         let times_to_live = times_to_live(&query).map_err(|error| error.at(at(into.span.start)))?;
         Ok(InsertedRows { plan: Planner::new(catalog).query(query)?, times_to_live })
     }
@@ -40,7 +40,7 @@ pub(crate) fn plan_insert(insert: Insert, catalog: &Catalog) -> Result<Output> {
     let place = at(table.span.start);
     let here = |error: Error| error.at(place.clone());
     catalog.table(&table.value).and_then(|table| table.check_writable()).map_err(here)?;
-    let mut rows = InsertedRows::of(query, &table, catalog)?;
+    let mut rows = InsertedRows::bind(query, &table, catalog)?;
     if !partition.is_empty() {
         (columns, rows.plan) = with_partition(partition, columns, rows.plan, catalog.table(&table.value)?)?;
     }
@@ -55,7 +55,6 @@ pub(crate) fn plan_rows(name: &Ident, columns: &[Ident], rows: InsertedRows, cat
     table.check_writable().map_err(here)?;
     let targets = targets(columns, table)?;
     let InsertedRows { plan: query, times_to_live } = rows;
-    let planner = Planner::new(catalog);
     let fields = query.columns().fields();
     if fields.len() != targets.len() {
         let given: Vec<&str> = fields.iter().map(|f| f.name().as_str()).collect();
@@ -73,25 +72,36 @@ pub(crate) fn plan_rows(name: &Ident, columns: &[Ident], rows: InsertedRows, cat
         ));
     }
     let plan = shape(query, table, &targets).map_err(here)?;
-    let sink = table.sink();
-    let functions = called_functions(&plan).map_err(planning_error)?;
-    let bound = plan.clone();
-    let plan = planner.optimize(plan)?;
-    let side_tables = side_tables(&plan, catalog)?;
-    let (updates, parallelism) = (table.traits.updates, table.options.sink_parallelism);
-    let (table, deduplicates, place) = (catalog.settings.table.clone(), true, place_of(name.span.start));
+    Ok(Output {
+        updates: table.traits.updates,
+        deduplicates: true,
+        parallelism: table.options.sink_parallelism,
+        place: place_of(name.span.start),
+        ..plan_output(plan, |_| table.sink(), times_to_live, catalog)?
+    })
+}
+
+/// Optimizes a query whose rows are collected. `sink`: the destination of an optimized plan.
+pub(crate) fn plan_output(
+    bound: Rel,
+    sink: impl FnOnce(&Rel) -> SinkSpec,
+    times_to_live: TimesToLive,
+    catalog: &Catalog,
+) -> Result<Output> {
+    let functions = called_functions(&bound).map_err(planning_error)?;
+    let plan = Planner::new(catalog).optimize(bound.clone())?;
     Ok(Output {
         bound,
-        plan,
-        sink,
-        updates,
-        deduplicates,
-        parallelism,
-        side_tables,
+        sink: sink(&plan),
+        updates: Updates::Written,
+        deduplicates: false,
+        parallelism: None,
+        side_tables: side_tables(&plan, catalog)?,
         functions,
         times_to_live,
-        table,
-        place,
+        table: catalog.settings.table.clone(),
+        place: None,
+        plan,
     })
 }
 

@@ -65,7 +65,6 @@ mod text;
 mod type_of;
 mod types;
 mod unnest;
-mod unsupported;
 mod varying;
 mod versions;
 mod walk;

@@ -8,8 +8,7 @@ use anabranch_functions::FunctionDoc;
 use anabranch_model::{Error, Result, nearest};
 use arrow::datatypes::DataType;
 use datafusion_common::config::ConfigOptions;
-use datafusion_common::tree_node::Transformed;
-use datafusion_common::{Column, DFSchema, DataFusionError, TableReference};
+use datafusion_common::{DFSchema, DataFusionError, TableReference};
 use datafusion_expr::planner::{ContextProvider, ExprPlanner, TypePlanner};
 use datafusion_expr::{AggregateUDF, Expr, HigherOrderUDF, ScalarUDF, WindowUDF};
 use datafusion_sql::planner::{NullOrdering, ParserOptions, PlannerContext, SqlToRel};
@@ -22,10 +21,9 @@ use crate::current_watermark;
 use crate::passes::{self, ANALYSIS, Pass, REWRITES, Session};
 use crate::place::{planning_error, through, unknown_column, unknown_function};
 use crate::rel::{Col, Columns, Rel};
+use crate::rewrite::with_values;
 use crate::spelling;
 use crate::types::FlinkTypes;
-use crate::unsupported;
-use crate::walk::Walk;
 use crate::zones::zone_windows;
 
 /// Plans queries against a catalog.
@@ -62,7 +60,6 @@ impl<'a> Planner<'a> {
 
     /// Binds a query of a view, which other queries use in their time zones.
     pub(crate) fn view(&self, query: Box<Query>) -> Result<Rel> {
-        unsupported::check(&query)?;
         Binder::new(self).bind(*query).and_then(current_watermark::check_calls).map_err(planning_error)
     }
 
@@ -110,19 +107,11 @@ impl<'a> Planner<'a> {
         explain: impl Fn(DataFusionError) -> Error,
     ) -> Result<Expr> {
         spelling::rewrite(&mut expr)?;
-        spelling::approximate_exponents(&mut expr);
         let named = columns.iter().map(|col| (col.table.clone(), Arc::clone(&col.field))).collect();
         let schema = DFSchema::new_with_metadata(named, HashMap::new()).map_err(planning_error)?;
         let expr = self.sql_to_rel().sql_to_expr(expr, &schema, &mut PlannerContext::new()).map_err(explain)?;
         let known: HashMap<&str, &Col> = columns.iter().map(|col| (col.field.name().as_str(), col)).collect();
-        let resolved = expr.walk_up(&mut |expr| match expr {
-            Expr::Column(column) => Ok(match known.get(column.name.as_str()) {
-                Some(col) => Transformed::yes(Expr::Column(Column { spans: column.spans, ..col.id.clone() })),
-                None => Transformed::no(Expr::Column(column)),
-            }),
-            expr => Ok(Transformed::no(expr)),
-        });
-        resolved.map(|expr| expr.data).map_err(planning_error)
+        with_values(expr, &|column| known.get(column.name.as_str()).map(|col| col.expr())).map_err(planning_error)
     }
 
     /// Runs the passes that determine types.

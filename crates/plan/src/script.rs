@@ -3,7 +3,7 @@
 use std::fmt::{self, Write};
 use std::sync::Arc;
 
-use anabranch_dataflow::{ConnectorSpec, Plan, SinkSpec, Updates};
+use anabranch_dataflow::{ConnectorSpec, Plan, SinkSpec};
 use anabranch_model::{Error, Result};
 use arrow::datatypes::{Field, Schema, SchemaRef};
 use datafusion_sql::sqlparser::ast::{Ident, Query};
@@ -12,15 +12,15 @@ use crate::catalog::{Catalog, Relation, View};
 use crate::creation::{alter_table, create_as, create_table, declare_with};
 use crate::hints::times_to_live;
 use crate::in_statement::in_statement;
-use crate::insert::plan_insert;
+use crate::insert::{plan_insert, plan_output};
 use crate::logical_text::with_plain_constants;
-use crate::lower::{Output, lower, side_tables};
+use crate::lower::{Output, lower};
 use crate::place::{at, counted, planning_error};
 use crate::query::Planner;
 use crate::rel::{Rel, named};
 use crate::settings::Settings;
 use crate::show::{declaration, show};
-use crate::sql_function::{SqlFunction, called_functions};
+use crate::sql_function::SqlFunction;
 use crate::statement::{CreateFunction, DatabaseStatement, Insert, QualifiedName, Statement, parse};
 use crate::text::StatementText;
 use crate::{PlanOptions, TableResolver};
@@ -286,48 +286,21 @@ struct Collected {
 }
 
 fn collect(query: Box<Query>, catalog: &Catalog, name: &str) -> Result<Collected> {
-    let planner = Planner::new(catalog);
     let times_to_live = times_to_live(&query)?;
-    let mut plan = planner.query(query)?;
+    let mut plan = Planner::new(catalog).query(query)?;
     let (mut skip, mut limit) = (0, None);
     if let Rel::Limit(top) = &plan {
         let constant = || Error::user("LIMIT and OFFSET must be constants");
         (skip, limit) = top.bounds().map(|bounds| (bounds.skip, bounds.fetch)).ok_or_else(constant)?;
         plan = top.input.as_ref().clone();
     }
-    let functions = called_functions(&plan).map_err(planning_error)?;
-    let bound = plan.clone();
-    let plan = planner.optimize(plan)?;
-    let fields: Vec<Field> = plan
-        .columns()
-        .fields()
-        .iter()
-        .map(|field| Field::new(field.name(), field.data_type().clone(), field.is_nullable()))
-        .collect();
-    let sink = SinkSpec::new(
-        name,
-        ConnectorSpec { connector: COLLECT.into(), options: Default::default() },
-        Arc::new(Schema::new(fields)),
-    );
-    let side_tables = side_tables(&plan, catalog)?;
-    let updates = Updates::Written;
-    let table = catalog.settings.table.clone();
-    let deduplicates = false;
-    let (parallelism, place) = (None, None);
-    let output = Output {
-        bound,
-        plan,
-        sink,
-        updates,
-        deduplicates,
-        parallelism,
-        side_tables,
-        functions,
-        times_to_live,
-        table,
-        place,
+    let sink = |plan: &Rel| {
+        let fields = plan.columns().fields().iter();
+        let fields = fields.map(|field| Field::new(field.name(), field.data_type().clone(), field.is_nullable()));
+        let connector = ConnectorSpec { connector: COLLECT.into(), options: Default::default() };
+        SinkSpec::new(name, connector, Arc::new(Schema::new(fields.collect::<Vec<_>>())))
     };
-    Ok(Collected { output, skip, limit })
+    Ok(Collected { output: plan_output(plan, sink, times_to_live, catalog)?, skip, limit })
 }
 
 fn explain(
@@ -343,7 +316,7 @@ fn explain(
         _ => return Err(Error::internal("only queries and inserts can be explained")),
     };
     let plan = lower(&outputs, catalog, options)?.with_equal_stages_once();
-    let logical = LogicalPlans::of(&outputs).to_string();
+    let logical = LogicalPlans::of_outputs(&outputs).to_string();
     let passes = match verbose {
         true => outputs.iter().map(|output| passes_text(output, catalog)).collect::<Result<String>>()?,
         false => String::new(),
@@ -384,7 +357,7 @@ fn indented(text: &str) -> String {
 pub struct LogicalPlans(Vec<(Option<String>, Rel)>);
 
 impl LogicalPlans {
-    pub(crate) fn of<'o>(outputs: impl IntoIterator<Item = &'o Output>) -> Self {
+    pub(crate) fn of_outputs<'o>(outputs: impl IntoIterator<Item = &'o Output>) -> Self {
         LogicalPlans(outputs.into_iter().map(|output| (Some(output.sink.table.clone()), output.plan.clone())).collect())
     }
 }

@@ -63,7 +63,7 @@ pub(crate) fn show(what: &Show, catalog: &Catalog, resolver: &dyn TableResolver)
             }
         },
         Show::CreateFunction(name) => {
-            let function = catalog.sql_function(&name.value).and_then(|function| SqlFunction::of(function));
+            let function = catalog.sql_function(&name.value).and_then(|function| SqlFunction::from_udf(function));
             let function = function.ok_or_else(|| catalog.unknown_function(&name.value).at(at(name.span.start)))?;
             Ok(function.text().to_owned())
         }

@@ -9,7 +9,7 @@ mod overlaps;
 mod similar;
 mod varying;
 
-use std::ops::ControlFlow;
+use std::convert::Infallible;
 
 use anabranch_model::{Error, Result};
 use datafusion_sql::sqlparser::ast::helpers::attached_token::AttachedToken;
@@ -26,21 +26,16 @@ use crate::walk::change_expressions;
 /// Functions that are not supported.
 const UNKNOWN: [&str; 2] = ["TODAY", "CURRENT_DATABASE"];
 
-/// Rewrites every call in `tree`.
+/// Rewrites every call and every number with an exponent in `tree`.
 pub(crate) fn rewrite(tree: &mut impl VisitMut) -> Result<()> {
-    let flow = change_expressions(tree, &mut |expr| match rewrite_call(expr) {
-        Ok(()) => ControlFlow::Continue(()),
-        Err(error) => ControlFlow::Break(error),
-    });
-    match flow {
-        ControlFlow::Continue(()) => Ok(()),
-        ControlFlow::Break(error) => Err(error),
-    }
+    change_expressions(tree, &mut rewrite_call)?;
+    approximate_exponents(tree);
+    Ok(())
 }
 
 /// Numbers with an exponent are DOUBLE; those with only a point are DECIMAL.
-pub(crate) fn approximate_exponents(tree: &mut impl VisitMut) {
-    let _: ControlFlow<()> = change_expressions(tree, &mut |expr| {
+fn approximate_exponents(tree: &mut impl VisitMut) {
+    let _: std::result::Result<(), Infallible> = change_expressions(tree, &mut |expr| {
         if let Expr::Value(value) = expr
             && let Value::Number(number, _) = &value.value
             && number.contains(['e', 'E'])
@@ -49,7 +44,7 @@ pub(crate) fn approximate_exponents(tree: &mut impl VisitMut) {
             let data_type = DataType::Double(ExactNumberInfo::None);
             *expr = Expr::Cast { kind: CastKind::Cast, expr: Box::new(text), data_type, array: false, format: None };
         }
-        ControlFlow::Continue(())
+        Ok(())
     });
 }
 

@@ -112,7 +112,7 @@ impl SqlFunction {
     }
 
     /// The declared function behind a `ScalarUDF`, if it is one.
-    pub(crate) fn of(function: &ScalarUDF) -> Option<&SqlFunction> {
+    pub(crate) fn from_udf(function: &ScalarUDF) -> Option<&SqlFunction> {
         function.inner().downcast_ref::<SqlFunction>()
     }
 
@@ -191,10 +191,7 @@ fn not_a_parameter(name: &str, statement: &CreateFunction) -> Error {
 
 /// Refuses queries, aggregates, window functions and recursion in a body.
 fn check_body(statement: &CreateFunction, catalog: &Catalog) -> Result<()> {
-    match see_syntax(&statement.body, &mut BodyCheck { name: &statement.name.value, catalog }) {
-        ControlFlow::Continue(()) => Ok(()),
-        ControlFlow::Break(error) => Err(error),
-    }
+    see_syntax(&statement.body, &mut BodyCheck { name: &statement.name.value, catalog })
 }
 
 struct BodyCheck<'a> {
@@ -233,7 +230,7 @@ impl BodyCheck<'_> {
             return ControlFlow::Break(error.at(place).remedy("give the function the result as an argument"));
         }
         let indirect = self.catalog.sql_function(&called).and_then(|function| {
-            let calls = SqlFunction::of(function).map(|function| &function.calls);
+            let calls = SqlFunction::from_udf(function).map(|function| &function.calls);
             calls.is_some_and(|calls| calls.iter().any(|f| f.name.eq_ignore_ascii_case(name))).then_some(&called)
         });
         let error = match indirect {

@@ -19,7 +19,7 @@ pub(crate) use self::create_table::{ColumnDefinition, ColumnKind, CreateTable, L
 pub(crate) use self::databases::{DatabaseStatement, QualifiedName};
 pub(crate) use self::show::{Pattern, Show};
 use crate::databases::plain;
-use crate::dialect::{AnabranchDialect, NO_PARAMETERS};
+use crate::dialect::{AnabranchDialect, NO_PARAMETERS, is_keyword};
 use crate::hints::{DeclareWith, misplaced, name_tables_with_options};
 use crate::place::{at, syntax_error};
 use crate::text::{StatementText, tokenize};
@@ -142,7 +142,7 @@ fn statement(parser: &mut Parser, text: &str) -> Result<Statement> {
         Keyword::ALTER => alter(parser),
         Keyword::DROP => drop_declared(parser),
         Keyword::INSERT => Ok(Statement::Insert(vec![insert(parser)?])),
-        Keyword::EXECUTE if !matches!(&parser.peek_nth_token_ref(1).token, Token::Word(word) if word.keyword == Keyword::STATEMENT) => {
+        Keyword::EXECUTE if !is_keyword(parser, 1, Keyword::STATEMENT) => {
             parser.next_token();
             match parser.peek_one_of_keywords(&[Keyword::INSERT, Keyword::SELECT, Keyword::WITH]) {
                 Some(_) => statement(parser, text),
@@ -205,11 +205,7 @@ fn create(parser: &mut Parser, text: &str) -> Result<Statement> {
     }
     let if_not_exists = parser.parse_keywords(&[Keyword::IF, Keyword::NOT, Keyword::EXISTS]);
     let name = table_name(parser)?;
-    let mut columns = Vec::new();
-    if parser.consume_token(&Token::LParen) {
-        columns = parsed(parser.parse_comma_separated(Parser::parse_identifier))?;
-        parsed(parser.expect_token(&Token::RParen))?;
-    }
+    let columns = if parser.peek_token_ref().token == Token::LParen { names(parser)? } else { Vec::new() };
     parsed(parser.expect_keyword(Keyword::AS))?;
     let query = query(parser)?;
     let text = text.trim().to_owned();
@@ -220,9 +216,7 @@ fn create(parser: &mut Parser, text: &str) -> Result<Statement> {
 fn skip_system(parser: &mut Parser) {
     let is_system =
         matches!(&parser.peek_token_ref().token, Token::Word(word) if word.value.eq_ignore_ascii_case("SYSTEM"));
-    if is_system
-        && matches!(&parser.peek_nth_token_ref(1).token, Token::Word(word) if word.keyword == Keyword::FUNCTION)
-    {
+    if is_system && is_keyword(parser, 1, Keyword::FUNCTION) {
         parser.next_token();
     }
 }
@@ -270,12 +264,8 @@ fn insert(parser: &mut Parser) -> Result<Insert> {
         Token::Word(word) => matches!(word.keyword, Keyword::SELECT | Keyword::WITH | Keyword::VALUES),
         _ => *next == Token::LParen,
     };
-    let mut columns = Vec::new();
-    if parser.peek_token_ref().token == Token::LParen && !query_follows {
-        parser.next_token();
-        columns = parsed(parser.parse_comma_separated(Parser::parse_identifier))?;
-        parsed(parser.expect_token(&Token::RParen))?;
-    }
+    let has_columns = parser.peek_token_ref().token == Token::LParen && !query_follows;
+    let columns = if has_columns { names(parser)? } else { Vec::new() };
     let query = query(parser)?;
     let deduplicates = deduplicates(parser)?;
     Ok(Insert { table, partition, columns, query, deduplicates, start })
@@ -291,10 +281,12 @@ fn static_partition(parser: &mut Parser) -> Result<Vec<(Ident, Value)>> {
         parser.expect_token(&Token::Eq)?;
         Ok((column, parser.parse_value()?.value))
     };
-    parsed(parser.expect_token(&Token::LParen))?;
-    let values = parsed(parser.parse_comma_separated(value))?;
-    parsed(parser.expect_token(&Token::RParen))?;
-    Ok(values)
+    parsed(parser.parse_parenthesized(|parser| parser.parse_comma_separated(value)))
+}
+
+/// `(a, b)`.
+fn names(parser: &mut Parser) -> Result<Vec<Ident>> {
+    parsed(parser.parse_parenthesized(|parser| parser.parse_comma_separated(Parser::parse_identifier)))
 }
 
 /// Parses `ON CONFLICT DO ...`: the treatment of rows with the same key. The default is `DEDUPLICATE`.

@@ -205,7 +205,7 @@ impl Script<'_> {
             Some(error) => error,
             None => or_at(error, line, column),
         })?;
-        let logical = LogicalPlans::of(outputs);
+        let logical = LogicalPlans::of_outputs(outputs);
         let functions = inserts.into_iter().map(|inserted| inserted.output.functions).collect();
         self.notes.extend(catalog.settings.no_checkpoints().map(str::to_owned));
         self.steps.push(Step::Job(Box::new(JobStep { plan, logical, functions })));

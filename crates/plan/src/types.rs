@@ -12,7 +12,7 @@ use datafusion_sql::sqlparser::keywords::Keyword;
 use datafusion_sql::sqlparser::parser::Parser;
 use datafusion_sql::sqlparser::tokenizer::Token;
 
-use crate::dialect::AnabranchDialect;
+use crate::dialect::{AnabranchDialect, is_keyword};
 use crate::maps::has_map;
 use crate::place::{at, syntax_error, through};
 use crate::text::tokenize;
@@ -56,8 +56,7 @@ pub(crate) fn parse_type(parser: &mut Parser) -> Result<DataType> {
 
 /// Whether the token at this distance is the word `ARRAY` after an element's type.
 pub(crate) fn follows_array(parser: &Parser, place: usize) -> bool {
-    let is_array = |token: &Token| matches!(token, Token::Word(word) if word.keyword == Keyword::ARRAY);
-    is_array(&parser.peek_nth_token_ref(place).token) && parser.peek_nth_token_ref(place + 1).token != Token::Lt
+    is_keyword(parser, place, Keyword::ARRAY) && parser.peek_nth_token_ref(place + 1).token != Token::Lt
 }
 
 fn element_type(parser: &mut Parser) -> Result<DataType> {

@@ -54,31 +54,38 @@ pub(crate) trait Walk: TreeNode {
 
 impl Walk for Expr {}
 
-/// Changes a syntax tree by a visitor.
-pub(crate) fn change_syntax<B>(tree: &mut impl VisitMut, visitor: &mut dyn VisitorMut<Break = B>) -> ControlFlow<B> {
-    tree.visit(&mut Changing(visitor))
+/// Changes a syntax tree by a visitor. Its break is the error.
+pub(crate) fn change_syntax<E>(tree: &mut impl VisitMut, visitor: &mut dyn VisitorMut<Break = E>) -> Result<(), E> {
+    outcome(tree.visit(&mut Changing(visitor)))
+}
+
+fn outcome<E>(flow: ControlFlow<E>) -> Result<(), E> {
+    match flow {
+        ControlFlow::Continue(()) => Ok(()),
+        ControlFlow::Break(error) => Err(error),
+    }
 }
 
 /// Changes every expression of a syntax tree, operands first.
-pub(crate) fn change_expressions<B>(
+pub(crate) fn change_expressions<E>(
     tree: &mut impl VisitMut,
-    change: &mut dyn FnMut(&mut Written) -> ControlFlow<B>,
-) -> ControlFlow<B> {
+    change: &mut dyn FnMut(&mut Written) -> Result<(), E>,
+) -> Result<(), E> {
     change_syntax(tree, &mut Expressions(change))
 }
 
-/// Visits a syntax tree.
-pub(crate) fn see_syntax<B>(tree: &impl Visit, visitor: &mut dyn Visitor<Break = B>) -> ControlFlow<B> {
-    tree.visit(&mut Seeing(visitor))
+/// Visits a syntax tree. The visitor's break is the error.
+pub(crate) fn see_syntax<E>(tree: &impl Visit, visitor: &mut dyn Visitor<Break = E>) -> Result<(), E> {
+    outcome(tree.visit(&mut Seeing(visitor)))
 }
 
-struct Expressions<'a, B>(&'a mut dyn FnMut(&mut Written) -> ControlFlow<B>);
+struct Expressions<'a, E>(&'a mut dyn FnMut(&mut Written) -> Result<(), E>);
 
-impl<B> VisitorMut for Expressions<'_, B> {
-    type Break = B;
+impl<E> VisitorMut for Expressions<'_, E> {
+    type Break = E;
 
-    fn post_visit_expr(&mut self, expr: &mut Written) -> ControlFlow<B> {
-        (self.0)(expr)
+    fn post_visit_expr(&mut self, expr: &mut Written) -> ControlFlow<E> {
+        (self.0)(expr).map_or_else(ControlFlow::Break, ControlFlow::Continue)
     }
 }
 

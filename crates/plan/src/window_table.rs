@@ -35,13 +35,24 @@ pub(crate) struct Call {
     pub(crate) partition: Vec<Expr>,
 }
 
-/// Refuses qualifiers without support: samples, and versions at a time that no earlier table provides.
+/// Refuses qualifiers without support: samples, parts, hints of other databases, and versions at a time that
+/// no earlier table provides.
 pub(crate) fn check_qualifiers(relation: &TableFactor) -> anabranch_model::Result<()> {
     let (TableFactor::Table { sample, .. } | TableFactor::Derived { sample, .. }) = relation else { return Ok(()) };
     if sample.is_some() {
         return Err(Error::user("TABLESAMPLE is not supported").remedy("use WHERE RANDOM() < 0.1"));
     }
-    let TableFactor::Table { name, version: Some(version), .. } = relation else { return Ok(()) };
+    let TableFactor::Table { name, version, with_hints, partitions, .. } = relation else { return Ok(()) };
+    if !with_hints.is_empty() {
+        return Err(Error::user(format!("{name} WITH (...) is not supported"))
+            .remedy("write options of a table as a hint: t /*+ OPTIONS('name' = 'value') */"));
+    }
+    if !partitions.is_empty() {
+        return Err(
+            Error::user(format!("{name} PARTITION (...) is not supported")).remedy("select its rows with WHERE")
+        );
+    }
+    let Some(version) = version else { return Ok(()) };
     if !matches!(version, ast::TableVersion::ForSystemTimeAsOf(_)) {
         return Err(Error::user(format!("{version} is not supported")).remedy("use FOR SYSTEM_TIME AS OF"));
     }

@@ -9,10 +9,6 @@ const MEMBERS_MAX: usize = 2;
 const KNOWN: &[&str] = &[
     "crates/operators/src/over/frames.rs::enter_range",
     "crates/operators/src/over/frames.rs::enter_rows",
-    "crates/plan/src/bind/subquery.rs::aggregated",
-    "crates/plan/src/lower/over.rs::add_operators",
-    "crates/plan/src/lower/rank.rs::sorted_columns",
-    "crates/plan/src/lower/stream.rs::Stream",
     "crates/protocol/src/worker/message.rs::Summary",
     "crates/runtime/src/change/preparation.rs::has",
     "crates/runtime/src/change/static_sides.rs::LeftSides",

@@ -1,12 +1,11 @@
 //! Joins within a subquery, for all values of its domain.
 
 use datafusion_common::{Column, JoinType, Result};
-use datafusion_expr::Expr;
 use datafusion_expr::expr::Case;
 use datafusion_expr::utils::conjunction;
+use datafusion_expr::{Expr, binary_expr};
 
 use super::domain::DomainRows;
-use super::exprs::binary;
 use super::lift_join::{operator, rejoined};
 use super::{DependentJoin, Interest};
 use crate::rel::{Join, Rel, kept};
@@ -47,7 +46,7 @@ impl DependentJoin<'_> {
         let (mut on, mut filters) = (Vec::new(), Vec::new());
         for (of_left, of_right) in &join.on {
             if self.reads_outer(of_left)? || self.reads_outer(of_right)? {
-                let condition = binary(of_left.clone(), operator(join), of_right.clone());
+                let condition = binary_expr(of_left.clone(), operator(join), of_right.clone());
                 filters.push(self.over_domain(condition, &domain)?);
             } else {
                 on.push((of_left.clone(), of_right.clone()));

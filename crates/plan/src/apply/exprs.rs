@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use arrow::datatypes::DataType;
 use datafusion_common::{Column, Result};
-use datafusion_expr::{BinaryExpr, Expr, ExprSchemable, Operator};
+use datafusion_expr::{BinaryExpr, Expr, ExprSchemable, Operator, binary_expr};
 
 use super::DependentJoin;
 use crate::exact::meaning;
@@ -21,17 +21,13 @@ pub(super) struct Key {
 impl Key {
     /// The condition for a column that has the value of `inner`.
     pub(super) fn condition(&self, column: &Column) -> Expr {
-        binary(self.outer.clone(), self.op, Expr::Column(column.clone()))
+        binary_expr(self.outer.clone(), self.op, Expr::Column(column.clone()))
     }
-}
-
-pub(super) fn binary(left: Expr, op: Operator, right: Expr) -> Expr {
-    Expr::BinaryExpr(BinaryExpr::new(Box::new(left), op, Box::new(right)))
 }
 
 /// A condition that two values are equal. `nullable`: NULL equals NULL.
 pub(super) fn same(left: Expr, right: Expr, nullable: bool) -> Expr {
-    binary(left, if nullable { Operator::IsNotDistinctFrom } else { Operator::Eq }, right)
+    binary_expr(left, if nullable { Operator::IsNotDistinctFrom } else { Operator::Eq }, right)
 }
 
 /// Replaces columns of an expression by values.

@@ -4,9 +4,9 @@ use std::sync::Arc;
 
 use datafusion_common::{JoinType, NullEquality, Result};
 use datafusion_expr::utils::{conjunction, split_conjunction_owned};
-use datafusion_expr::{Expr, Operator};
+use datafusion_expr::{Expr, Operator, binary_expr};
 
-use super::exprs::{binary, substitute, uses};
+use super::exprs::{substitute, uses};
 use super::lift::{Lifted, Substitutions};
 use super::{DependentJoin, Interest};
 use crate::rel::{Join, Rel, joined_columns};
@@ -86,7 +86,7 @@ impl DependentJoin<'_> {
         for (of_left, of_right) in &join.on {
             let pair = (substitute(of_left.clone(), &values)?, substitute(of_right.clone(), &values)?);
             if self.reads_outer(&pair.0)? || self.reads_outer(&pair.1)? {
-                moved.push(binary(pair.0, operator(join), pair.1));
+                moved.push(binary_expr(pair.0, operator(join), pair.1));
             } else {
                 on.push(pair);
             }

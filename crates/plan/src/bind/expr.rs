@@ -21,8 +21,10 @@ use super::scope::{Found, Scope};
 use super::subquery::{Form, Pending};
 use super::windows::whole_window;
 use super::{Binder, Env};
-use crate::place::through;
+use crate::dialect::PARTITIONED;
+use crate::place::{at, through};
 use crate::rel::{Col, Columns};
+use crate::rewrite::with_values;
 use crate::spelling;
 use crate::walk::{Walk, change_syntax};
 
@@ -103,7 +105,7 @@ impl VisitorMut for SubqueryBinding<'_, '_> {
                 join_names(expr);
                 Ok(())
             }
-            ast::Expr::Function(call) => self.window(call),
+            ast::Expr::Function(call) => check_name(call).and_then(|()| self.window(call)),
             _ => match Form::extract(expr) {
                 Some((form, query)) => self.subquery(expr, form, query),
                 None => Ok(()),
@@ -158,7 +160,7 @@ impl SubqueryBinding<'_, '_> {
         let replacement = match (outer, &item.value) {
             (false, _) => item.expr(),
             (true, None) => Expr::OuterReferenceColumn(Arc::clone(&item.field), item.column.clone()),
-            (true, Some(value)) => of_outer(value.clone(), names.scope)?,
+            (true, Some(value)) => as_outer(value.clone(), &|column| names.scope.field_of(column))?,
         };
         // A column of USING has several tables, so its identity must differ from the columns of these tables.
         let name = match &item.value {
@@ -184,6 +186,18 @@ impl SubqueryBinding<'_, '_> {
     fn is_resolved(&self, parts: &[Ident]) -> bool {
         let [qualifier, name] = parts else { return false };
         qualifier.value == UNQUALIFIED && self.pending.iter().any(|pending| pending.column.name == name.value)
+    }
+}
+
+/// Refuses quoted names of the planner's own functions, which the planner calls without quotes.
+fn check_name(call: &Function) -> Result<()> {
+    let is_own = |part: &&Ident| part.quote_style.is_some() && part.value.starts_with('$') && part.value != PARTITIONED;
+    match call.name.0.iter().filter_map(|part| part.as_ident()).find(is_own) {
+        Some(name) => {
+            let error = Error::user(format!("unknown function {}", name.value)).at(at(name.span.start));
+            Err(through(error.remedy("names of functions begin with a letter")))
+        }
+        None => Ok(()),
     }
 }
 
@@ -224,18 +238,9 @@ fn join_names(expr: &mut ast::Expr) {
     **root = if name.len() > 1 { ast::Expr::CompoundIdentifier(name) } else { ast::Expr::Identifier(name.remove(0)) };
 }
 
-fn of_outer(value: Expr, scope: &Scope<'_>) -> Result<Expr> {
-    let changed = value.walk_up(&mut |expr| match expr {
-        Expr::Column(column) => {
-            let field = scope.field_of(&column);
-            Ok(match field {
-                Some(field) => Transformed::yes(Expr::OuterReferenceColumn(field, column)),
-                None => Transformed::no(Expr::Column(column)),
-            })
-        }
-        other => Ok(Transformed::no(other)),
-    })?;
-    Ok(changed.data)
+/// Turns columns of an outer query, which are those with a field, into outer references.
+pub(super) fn as_outer(expr: Expr, field_of: &dyn Fn(&Column) -> Option<FieldRef>) -> Result<Expr> {
+    with_values(expr, &|column| Some(Expr::OuterReferenceColumn(field_of(column)?, column.clone())))
 }
 
 impl Binder<'_> {
@@ -255,14 +260,9 @@ impl Binder<'_> {
                 return Ok(column);
             }
         }
-        if let ControlFlow::Break(error) = change_syntax(&mut expr, &mut binding) {
-            return Err(error);
-        }
+        change_syntax(&mut expr, &mut binding)?;
         spelling::rewrite(&mut expr).map_err(through)?;
-        spelling::approximate_exponents(&mut expr);
-        if let ControlFlow::Break(error) = change_syntax(&mut expr, &mut NameResolution(&mut binding)) {
-            return Err(error);
-        }
+        change_syntax(&mut expr, &mut NameResolution(&mut binding))?;
         let Resolved { fields, replacements, .. } = binding.resolved;
         let schema = DFSchema::new_with_metadata(fields, HashMap::new())?;
         let expr = self.planner.written(expr, &schema)?;
@@ -285,7 +285,7 @@ impl Binder<'_> {
             true => Ok(expr),
             false => Err(through(
                 Error::user(format!("{what} contains a subquery"))
-                    .at(crate::place::at(start))
+                    .at(at(start))
                     .remedy("compute its value in a query of FROM"),
             )),
         }

@@ -240,7 +240,8 @@ impl Binder<'_> {
         let plan = left_plan.join(right_plan, kind, exprs)?;
         let mut rows = self.joined(plan, kind, left.items, right.items)?;
         if !with_subqueries.is_empty() {
-            let filters = with_subqueries.into_iter().map(|part| self.condition(part, &names, env)).collect::<Result<_>>()?;
+            let filters =
+                with_subqueries.into_iter().map(|part| self.condition(part, &names, env)).collect::<Result<_>>()?;
             rows.plan = self.filtered(rows.plan, filters)?;
         }
         Ok(rows)

@@ -2,7 +2,7 @@
 //! `TUMBLE_START(ts, INTERVAL '1' MINUTE)` in SELECT. The rows of FROM and WHERE get the columns of these
 //! windows.
 
-use std::ops::ControlFlow;
+use std::convert::Infallible;
 
 use anabranch_model::{Error, Result};
 use datafusion_sql::sqlparser::ast::{
@@ -99,7 +99,7 @@ pub(super) fn name_columns(expr: &mut Expr, window: &GroupWindow) {
         if let Some(column) = auxiliary(expr, window) {
             *expr = Expr::Identifier(Ident::with_span(expr.span(), GROUP_WINDOW_COLUMNS[column]));
         }
-        ControlFlow::<()>::Continue(())
+        Ok::<(), Infallible>(())
     });
 }
 

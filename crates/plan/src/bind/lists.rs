@@ -2,10 +2,12 @@
 
 use datafusion_common::{JoinType, Result, ScalarValue, internal_err};
 use datafusion_expr::utils::disjunction;
-use datafusion_expr::{Expr, lit, when};
+use datafusion_expr::{Expr, ExprSchemable, lit, when};
 
 use super::Binder;
-use super::subquery::{EXISTS, IS_NULL, LISTED, ROWS, columns_of, distinct_values, is_positive, outer_of, reads_outer};
+use super::subquery::{
+    AggregateColumn, EXISTS, IS_NULL, LISTED, ROWS, columns_of, distinct_values, is_positive, outer_of, reads_outer,
+};
 use crate::rel::{Rel, computed};
 
 impl Binder<'_> {
@@ -16,7 +18,7 @@ impl Binder<'_> {
         let own = columns_of(&rows);
         let mut may_be_null = false;
         for (left, own) in left.iter().zip(&own) {
-            may_be_null |= self.nullable(left, &plan)? || self.nullable(own, &rows)?;
+            may_be_null |= left.nullable(plan.columns())? || own.nullable(rows.columns())?;
         }
         if left.len() > 1 {
             let on = left.into_iter().zip(own).map(|(left, own)| {
@@ -50,7 +52,7 @@ impl Binder<'_> {
     /// no element is equal.
     pub(super) fn in_list(&self, plan: Rel, value: Expr, list: Rel) -> Result<(Rel, Expr)> {
         let listed = columns_of(&list).swap_remove(0);
-        let nullable = self.nullable(&value, &plan)? || self.nullable(&listed, &list)?;
+        let nullable = value.nullable(plan.columns())? || listed.nullable(list.columns())?;
         let rows = list.clone().aggregate([listed.clone()], [])?;
         let (of_list, there) = (computed(LISTED, listed), computed(EXISTS, lit(true)));
         let (matches, is_there) = (Expr::Column(of_list.0.clone()), Expr::Column(there.0.clone()));
@@ -63,7 +65,8 @@ impl Binder<'_> {
         let [all, known] = ROWS;
         let list = list.instance()?;
         let listed = columns_of(&list).swap_remove(0);
-        let (counts, [all, known]) = self.aggregated(list, [(all, "count", lit(1_i64)), (known, "count", listed)])?;
+        let (counts, [all, known]) =
+            self.aggregated(list, [AggregateColumn::count(all, lit(1_i64)), AggregateColumn::count(known, listed)])?;
         let counts = distinct_values(counts, vec![(EXISTS, is_positive(all.clone())), (IS_NULL, known.lt(all))])?;
         let has_null = columns_of(&counts).swap_remove(1);
         let (joined, any) = self.join_row(joined, counts)?;
@@ -76,7 +79,7 @@ impl Binder<'_> {
     pub(super) fn in_list_of_row(&self, plan: Rel, value: Expr, list: Rel) -> Result<(Rel, Expr)> {
         let list = self.listed(list)?;
         let listed = columns_of(&list).swap_remove(0);
-        let (of_list, of_value) = (self.nullable(&listed, &list)?, self.nullable(&value, &plan)?);
+        let (of_list, of_value) = (listed.nullable(list.columns())?, value.nullable(plan.columns())?);
         let is = outer_of(listed.clone().eq(value.clone()), &plan)?;
         let equal = list.clone().filter(is)?;
         let (mut plan, there) = self.exists(plan, equal)?;

@@ -7,7 +7,6 @@ use datafusion_common::{Column, Result, Span};
 use datafusion_expr::utils::{conjunction, find_aggregate_exprs, find_window_exprs};
 use datafusion_expr::{Expr, SortExpr};
 use datafusion_sql::sqlparser::ast::{self as ast, BinaryOperator, Distinct, GroupByExpr, OrderByExpr, Select};
-use datafusion_sql::sqlparser::tokenizer::Location;
 
 use super::expr::Names;
 use super::from::Rows;
@@ -327,16 +326,15 @@ impl Binder<'_> {
             }
         }
         let plain = conjunction(plain);
-        let passing = |condition, plan: Rel| plan.filter(condition);
         if let Some(condition) = &plain {
-            plan = passing(condition.clone(), plan)?;
+            plan = plan.filter(condition.clone())?;
         }
         let chooses = rest.iter().any(|condition| matches!(condition, Condition::Subquery { .. }));
         for condition in rest {
             match condition {
                 Condition::Expr { mut expr, values, span } => {
                     plan = self.join_values(plan, values, &mut [&mut expr])?;
-                    plan = passing(or_at(expr, span)?, plan)?;
+                    plan = plan.filter(or_at(expr, span)?)?;
                 }
                 Condition::Subquery { mut subquery, values } => {
                     plan = self.join_values(plan, values, &mut subquery.operands())?;
@@ -347,7 +345,7 @@ impl Binder<'_> {
         // A plain condition also holds for the keys of the semi joins, so it is repeated above them, where it
         // can move to the other sides.
         match plain.filter(|condition| chooses && !condition.is_volatile()) {
-            Some(condition) => passing(condition, plan),
+            Some(condition) => plan.filter(condition),
             None => Ok(plan),
         }
     }
@@ -364,22 +362,27 @@ fn check_no_aggregate(conditions: &[Condition]) -> Result<()> {
     }
 }
 
+const FIRST_ROW: &str = "take the first row of each key: SELECT * FROM (SELECT *, ROW_NUMBER() OVER (PARTITION BY k ORDER BY ts) AS n FROM t) \
+     WHERE n = 1";
+
 /// Refuses clauses of other databases.
 fn refuse(select: &Select) -> Result<()> {
     let clauses = [
-        (!select.cluster_by.is_empty(), "CLUSTER BY"),
-        (!select.distribute_by.is_empty(), "DISTRIBUTE BY"),
-        (!select.lateral_views.is_empty(), "LATERAL VIEW"),
-        (select.top.is_some(), "TOP"),
-        (!select.sort_by.is_empty(), "SORT BY"),
-        (select.into.is_some(), "SELECT INTO"),
-        (select.prewhere.is_some(), "PREWHERE"),
-        (select.value_table_mode.is_some(), "SELECT AS"),
+        (matches!(select.distinct, Some(Distinct::On(_))), "DISTINCT ON", Some(FIRST_ROW)),
+        (!select.connect_by.is_empty(), "CONNECT BY", Some("join the table with itself, once for each step")),
+        (!select.cluster_by.is_empty(), "CLUSTER BY", None),
+        (!select.distribute_by.is_empty(), "DISTRIBUTE BY", None),
+        (!select.lateral_views.is_empty(), "LATERAL VIEW", None),
+        (select.top.is_some(), "TOP", None),
+        (!select.sort_by.is_empty(), "SORT BY", None),
+        (select.into.is_some(), "SELECT INTO", None),
+        (select.prewhere.is_some(), "PREWHERE", None),
+        (select.value_table_mode.is_some(), "SELECT AS", None),
     ];
-    match clauses.into_iter().find(|(is_there, _)| *is_there) {
-        Some((_, clause)) => {
-            let start: Location = select.select_token.0.span.start;
-            Err(through(Error::user(format!("{clause} is not supported")).at(at(start))))
+    match clauses.into_iter().find(|(is_there, ..)| *is_there) {
+        Some((_, clause, remedy)) => {
+            let error = Error::user(format!("{clause} is not supported")).at(at(select.select_token.0.span.start));
+            Err(through(remedy.into_iter().fold(error, Error::remedy)))
         }
         None => Ok(()),
     }

@@ -5,20 +5,19 @@ use std::sync::Arc;
 
 use anabranch_model::Error;
 use arrow::datatypes::{DataType, Field, FieldRef};
-use datafusion_common::tree_node::Transformed;
 use datafusion_common::{Column, JoinType, Result, ScalarValue, internal_err};
 use datafusion_expr::utils::{conjunction, disjunction};
-use datafusion_expr::{BinaryExpr, Expr, ExprSchemable, Operator, lit, when};
+use datafusion_expr::{Expr, ExprSchemable, Operator, binary_expr, lit, when};
 use datafusion_sql::sqlparser::ast::{self as ast, BinaryOperator, Query, Spanned};
 use datafusion_sql::sqlparser::tokenizer::Location;
 
+use super::expr::as_outer;
 use super::scope::Scope;
 use super::{Binder, Env};
 use crate::apply::{apply, has_one_row, substitute};
 use crate::place::{at, through};
 use crate::rel::{Distinct, Rel, computed, fresh};
 use crate::table::is_bounded;
-use crate::walk::Walk;
 
 /// Names of columns that describe the rows of a subquery.
 pub(super) const EXISTS: &str = "$there";
@@ -153,6 +152,19 @@ struct ThreeValued {
     unknown: Option<Expr>,
 }
 
+/// A column of an aggregation over all rows.
+pub(super) struct AggregateColumn {
+    name: &'static str,
+    function: &'static str,
+    argument: Expr,
+}
+
+impl AggregateColumn {
+    pub(super) fn count(name: &'static str, argument: Expr) -> Self {
+        AggregateColumn { name, function: "count", argument }
+    }
+}
+
 fn operator(op: &BinaryOperator, all: bool, start: Location) -> Result<Operator> {
     Ok(match op {
         BinaryOperator::Eq => Operator::Eq,
@@ -166,10 +178,6 @@ fn operator(op: &BinaryOperator, all: bool, start: Location) -> Result<Operator>
             return Err(through(error.at(at(start)).remedy("use one of =, <>, <, <=, > and >=")));
         }
     })
-}
-
-fn binary(left: Expr, op: Operator, right: Expr) -> Expr {
-    Expr::BinaryExpr(BinaryExpr::new(Box::new(left), op, Box::new(right)))
 }
 
 pub(super) fn columns_of(plan: &Rel) -> Vec<Expr> {
@@ -257,19 +265,16 @@ impl Binder<'_> {
                     _ => None,
                 };
                 if let Some(extreme) = extreme.filter(|_| !reads_outer(&rows)) {
-                    let (best, _) = self.aggregated(rows, [(LISTED, extreme, own)])?;
+                    let (best, _) =
+                        self.aggregated(rows, [AggregateColumn { name: LISTED, function: extreme, argument: own }])?;
                     let (plan, value) = self.value(plan, Form::Value, best, start)?;
-                    return plan.filter(binary(left, op, value));
+                    return plan.filter(binary_expr(left, op, value));
                 }
-                let is = binary(left, op, own);
+                let is = binary_expr(left, op, own);
                 let condition = if all { Expr::IsNotTrue(Box::new(is)) } else { is };
                 self.apply(plan, rows, semi(all), vec![condition])
             }
         }
-    }
-
-    pub(super) fn nullable(&self, expr: &Expr, plan: &Rel) -> Result<bool> {
-        expr.nullable(plan.columns())
     }
 
     /// Joins each row of a plan with the value of a subquery.
@@ -302,7 +307,7 @@ impl Binder<'_> {
                 let Some((left, own)) = left.into_iter().zip(columns_of(&rows)).next() else {
                     return internal_err!("a comparison has a left side");
                 };
-                let is = binary(left, op, own);
+                let is = binary_expr(left, op, own);
                 // The comparison holds for all rows unless its negation holds for one.
                 let is = if all { Expr::Not(Box::new(is)) } else { is };
                 let condition = ThreeValued { unknown: Some(is.clone().is_null()), is };
@@ -315,7 +320,7 @@ impl Binder<'_> {
     fn is_listed(&self, plan: &Rel, rows: &Rel, left: &[Expr]) -> Result<ThreeValued> {
         let (mut equal, mut may_be, mut is_known) = (Vec::new(), Vec::new(), true);
         for (left, own) in left.iter().zip(columns_of(rows)) {
-            is_known &= !self.nullable(left, plan)? && !self.nullable(&own, rows)?;
+            is_known &= !left.nullable(plan.columns())? && !own.nullable(rows.columns())?;
             equal.push(own.clone().eq(left.clone()));
             may_be.extend(disjunction([own.clone().eq(left.clone()), own.is_null(), left.clone().is_null()]));
         }
@@ -343,7 +348,7 @@ impl Binder<'_> {
             let (plan, there) = self.join_row(plan, there)?;
             return Ok((plan, there.is_true()));
         }
-        let (number, [rows]) = self.aggregated(rows, [(ROWS[0], "count", lit(1_i64))])?;
+        let (number, [rows]) = self.aggregated(rows, [AggregateColumn::count(ROWS[0], lit(1_i64))])?;
         let (plan, there) = self.join_row(plan, distinct_values(number, vec![(EXISTS, is_positive(rows))])?)?;
         Ok((plan, there.is_true()))
     }
@@ -352,9 +357,9 @@ impl Binder<'_> {
     pub(super) fn aggregated<const N: usize>(
         &self,
         rows: Rel,
-        calls: [(&str, &str, Expr); N],
+        calls: [AggregateColumn; N],
     ) -> Result<(Rel, [Expr; N])> {
-        let call = |(name, function, argument): (&str, &str, Expr)| match self.functions().aggregate(function) {
+        let call = |AggregateColumn { name, function, argument }| match self.functions().aggregate(function) {
             Some(function) => Ok(computed(name, function.call(vec![argument]))),
             None => internal_err!("there is no aggregate {function}"),
         };
@@ -368,8 +373,8 @@ impl Binder<'_> {
         let value = columns_of(&rows).swap_remove(0);
         let name = rows.columns().field(0).name().clone();
         let [number, first] = ROWS;
-        let calls = [(first, "first_value", value), (number, "count", lit(1_i64))];
-        let (row, [first, number]) = self.aggregated(rows, calls)?;
+        let first = AggregateColumn { name: first, function: "first_value", argument: value };
+        let (row, [first, number]) = self.aggregated(rows, [first, AggregateColumn::count(number, lit(1_i64))])?;
         let Some(single) = self.functions().scalar("$single") else {
             return internal_err!("there is no function $single");
         };
@@ -390,21 +395,10 @@ impl Binder<'_> {
     }
 }
 
-/// Turns columns of `around` in an expression of a subquery into outer references.
-pub(super) fn outer_of(expr: Expr, around: &Rel) -> Result<Expr> {
-    let changed = expr.walk_up(&mut |expr| {
-        Ok(match expr {
-            Expr::Column(column) => match around.columns().find(&column) {
-                Some(place) => {
-                    let field = Arc::clone(around.columns().field(place));
-                    Transformed::yes(Expr::OuterReferenceColumn(field, column))
-                }
-                None => Transformed::no(Expr::Column(column)),
-            },
-            expr => Transformed::no(expr),
-        })
-    });
-    changed.map(|expr| expr.data)
+/// Turns columns of the outer query in an expression of a subquery into outer references.
+pub(super) fn outer_of(expr: Expr, outer: &Rel) -> Result<Expr> {
+    let columns = outer.columns();
+    as_outer(expr, &|column| Some(Arc::clone(columns.field(columns.find(column)?))))
 }
 
 /// The values that are read of a single row. DISTINCT suppresses updates of the row that do not change them.

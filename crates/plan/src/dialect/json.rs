@@ -8,6 +8,7 @@ use datafusion_sql::sqlparser::keywords::Keyword;
 use datafusion_sql::sqlparser::parser::{Parser, ParserError};
 use datafusion_sql::sqlparser::tokenizer::Token;
 
+use super::is_keyword;
 use crate::spelling::plain_function;
 
 type Parsed<T = Expr> = Result<T, ParserError>;
@@ -37,9 +38,8 @@ pub(super) fn parse_is_json(parser: &mut Parser, expr: &Expr) -> Option<Parsed> 
     if !parser.peek_keyword(Keyword::IS) {
         return None;
     }
-    let is = |index: usize, keyword: Keyword| matches!(&parser.peek_nth_token_ref(index).token, Token::Word(word) if word.keyword == keyword);
-    let negated = is(1, Keyword::NOT);
-    if !is(1 + usize::from(negated), Keyword::JSON) {
+    let negated = is_keyword(parser, 1, Keyword::NOT);
+    if !is_keyword(parser, 1 + usize::from(negated), Keyword::JSON) {
         return None;
     }
     (0..2 + usize::from(negated)).for_each(|_| drop(parser.next_token()));
@@ -281,11 +281,11 @@ fn filter(parser: &mut Parser) -> Parsed<Option<Expr>> {
     if !parser.parse_keyword(Keyword::FILTER) {
         return Ok(None);
     }
-    parser.expect_token(&Token::LParen)?;
-    parser.expect_keyword(Keyword::WHERE)?;
-    let condition = parser.parse_expr()?;
-    parser.expect_token(&Token::RParen)?;
-    Ok(Some(condition))
+    let condition = parser.parse_parenthesized(|parser| {
+        parser.expect_keyword(Keyword::WHERE)?;
+        parser.parse_expr()
+    });
+    condition.map(Some)
 }
 
 /// Whether `word ON NULL` follows.

@@ -6,8 +6,9 @@ use datafusion_sql::sqlparser::ast::{
 };
 use datafusion_sql::sqlparser::keywords::Keyword;
 use datafusion_sql::sqlparser::parser::{Parser, ParserError};
-use datafusion_sql::sqlparser::tokenizer::{Location, Token};
+use datafusion_sql::sqlparser::tokenizer::Token;
 
+use super::{is_keyword, refused_at};
 use crate::types::{follows_array, parse_type};
 
 const MAP: &str = "MAP";
@@ -30,10 +31,10 @@ fn map(parser: &mut Parser) -> Parsed {
     }
     parser.expect_token(&Token::RBracket)?;
     if parts.is_empty() {
-        return Err(error("MAP[] has no type: it needs a key and a value", start));
+        return Err(refused_at("MAP[] has no type: it needs a key and a value", start));
     }
     if parts.len() % 2 == 1 {
-        return Err(error("MAP[...] needs a value after each key", start));
+        return Err(refused_at("MAP[...] needs a value after each key", start));
     }
     // This form prints as the user wrote it; DataFusion's form of a map does not.
     let value = Box::new(Expr::Array(Array { elem: parts, named: false }));
@@ -74,9 +75,8 @@ fn cast(parser: &mut Parser, kind: CastKind) -> Parsed {
 
 /// Whether the next tokens are a type with maps or rows, or an array type such as `INT ARRAY`.
 fn is_nested(parser: &Parser) -> bool {
-    let word = |place: usize, keyword: Keyword| match &parser.peek_nth_token_ref(place).token {
-        Token::Word(word) => word.keyword == keyword && parser.peek_nth_token_ref(place + 1).token == Token::Lt,
-        _ => false,
+    let word = |place: usize, keyword: Keyword| {
+        is_keyword(parser, place, keyword) && parser.peek_nth_token_ref(place + 1).token == Token::Lt
     };
     let mut place = 0;
     while word(place, Keyword::ARRAY) {
@@ -101,11 +101,7 @@ fn is_named_array(parser: &Parser) -> bool {
 /// The type as a name that [`crate::types`] parses again.
 fn nested_type(parser: &mut Parser) -> Parsed<DataType> {
     let start = parser.peek_token_ref().span.start;
-    let data_type = parse_type(parser).map_err(|wrong| error(wrong.message(), start))?;
+    let data_type = parse_type(parser).map_err(|wrong| refused_at(wrong.message(), start))?;
     let name = Ident::new(sql_name(&data_type));
     Ok(DataType::Custom(ObjectName(vec![ObjectNamePart::Identifier(name)]), Vec::new()))
-}
-
-fn error(message: &str, place: Location) -> ParserError {
-    ParserError::ParserError(format!("{message} at Line: {}, Column: {}", place.line, place.column))
 }

@@ -56,17 +56,14 @@ fn below(filter: Filter) -> Result<Transformed<Rel>> {
             let Rel::Filter(both) = both else { return Ok(Transformed::yes(both)) };
             below(both).map(|plan| Transformed::yes(plan.data))
         }
-        Rel::Sort(mut sort) => {
-            sort.input = over(conditions, sort.input);
-            Ok(Transformed::yes(Rel::Sort(sort)))
-        }
+        sort @ Rel::Sort(_) => divided(sort, (conditions, Vec::new())),
         Rel::Project(projection) => below_projection(conditions, projection),
         Rel::Union(union) => below_union(&conditions, union),
         Rel::Aggregate(aggregate) => below_aggregate(conditions, aggregate),
-        Rel::Over(window) => Ok(below_window(conditions, window)),
+        Rel::Over(window) => below_window(conditions, window),
         Rel::Join(join) => joins::push(join, conditions),
-        Rel::Assign(assign) => Ok(below_assign(conditions, assign)),
-        Rel::Unnest(unnest) => Ok(below_unnest(conditions, unnest)),
+        Rel::Assign(assign) => below_assign(conditions, assign),
+        Rel::Unnest(unnest) => below_unnest(conditions, unnest),
         input => unmoved(conditions, input),
     }
 }
@@ -83,6 +80,13 @@ fn over(conditions: Vec<Expr>, input: Arc<Rel>) -> Arc<Rel> {
     if conditions.is_empty() { input } else { Arc::new(filtered(conditions, Arc::unwrap_or_clone(input))) }
 }
 
+/// Filters the input of a node by the conditions that move below it, and the node by the others.
+fn divided(node: Rel, (mut pushed, kept): Divided) -> Result<Transformed<Rel>> {
+    let moves = !pushed.is_empty();
+    let node = node.walk_children(&mut |input| Ok(Transformed::yes(filtered(std::mem::take(&mut pushed), input))))?;
+    Ok(Transformed::new_transformed(filtered(kept, node.data), moves))
+}
+
 /// Replaces columns of a condition by expressions.
 pub(super) fn replaced(condition: Expr, columns: &BTreeMap<Column, Expr>) -> Result<Expr> {
     with_values(condition, &|column| columns.get(column).cloned())
@@ -92,16 +96,14 @@ fn all_replaced(conditions: Vec<Expr>, columns: &BTreeMap<Column, Expr>) -> Resu
     conditions.into_iter().map(|condition| replaced(condition, columns)).collect()
 }
 
-fn below_projection(conditions: Vec<Expr>, mut projection: Project) -> Result<Transformed<Rel>> {
+fn below_projection(conditions: Vec<Expr>, projection: Project) -> Result<Transformed<Rel>> {
     let exprs = projection.exprs.iter().cloned();
     let columns: BTreeMap<Column, Expr> = projection.columns.ids().into_iter().zip(exprs).collect();
     let stays = |value: &Expr| value.is_volatile() || value.placement() == ExpressionPlacement::MoveTowardsLeafNodes;
     let (pushed, kept): Divided = conditions.into_iter().partition(|condition| {
         !condition.column_refs().into_iter().any(|column| columns.get(column).is_none_or(stays))
     });
-    let moved = !pushed.is_empty();
-    projection.input = over(all_replaced(pushed, &columns)?, projection.input);
-    Ok(Transformed::new_transformed(filtered(kept, Rel::Project(projection)), moved))
+    divided(Rel::Project(projection), (all_replaced(pushed, &columns)?, kept))
 }
 
 /// Divides conditions at a node that passes these columns on.
@@ -128,7 +130,7 @@ fn is_exact(schema: &Columns, column: &Column) -> bool {
     schema.field_from_column(column).is_ok_and(|field| !field.data_type().is_floating())
 }
 
-fn below_aggregate(conditions: Vec<Expr>, mut aggregate: Aggregate) -> Result<Transformed<Rel>> {
+fn below_aggregate(conditions: Vec<Expr>, aggregate: Aggregate) -> Result<Transformed<Rel>> {
     let is_key = |expr: &Expr| !matches!(expr, Expr::GroupingSet(_));
     // A key of grouping sets is NULL in some rows.
     let keys = match aggregate.group_expr.iter().all(is_key) {
@@ -139,13 +141,11 @@ fn below_aggregate(conditions: Vec<Expr>, mut aggregate: Aggregate) -> Result<Tr
     let (pushed, kept) = past(conditions, |column| {
         is_exact(&aggregate.columns, column) && columns.get(column).is_some_and(|key| !key.is_volatile())
     });
-    let moved = !pushed.is_empty();
-    aggregate.input = over(all_replaced(pushed, &columns)?, aggregate.input);
-    Ok(Transformed::new_transformed(filtered(kept, Rel::Aggregate(aggregate)), moved))
+    divided(Rel::Aggregate(aggregate), (all_replaced(pushed, &columns)?, kept))
 }
 
 /// A window function reads only rows of its partition, so whole partitions are kept or dropped.
-fn below_window(conditions: Vec<Expr>, mut window: Over) -> Transformed<Rel> {
+fn below_window(conditions: Vec<Expr>, window: Over) -> Result<Transformed<Rel>> {
     let keys_of = |call: &Expr| match call {
         Expr::WindowFunction(call) => {
             let keys = call.params.partition_by.iter().filter_map(|key| key.try_as_col().cloned());
@@ -154,23 +154,17 @@ fn below_window(conditions: Vec<Expr>, mut window: Over) -> Transformed<Rel> {
         _ => BTreeSet::new(),
     };
     let keys = window.window_expr.iter().map(keys_of).reduce(|all, keys| &all & &keys).unwrap_or_default();
-    let (pushed, kept) = past(conditions, |column| is_exact(window.input.columns(), column) && keys.contains(column));
-    let moved = !pushed.is_empty();
-    window.input = over(pushed, window.input);
-    Transformed::new_transformed(filtered(kept, Rel::Over(window)), moved)
+    let parts = past(conditions, |column| is_exact(window.input.columns(), column) && keys.contains(column));
+    divided(Rel::Over(window), parts)
 }
 
-fn below_assign(conditions: Vec<Expr>, mut assign: WindowAssign) -> Transformed<Rel> {
-    let (pushed, kept) = past(conditions, |column| assign.lets_pass(column));
-    let moved = !pushed.is_empty();
-    assign.input = over(pushed, assign.input);
-    Transformed::new_transformed(filtered(kept, Rel::Assign(assign)), moved)
+fn below_assign(conditions: Vec<Expr>, assign: WindowAssign) -> Result<Transformed<Rel>> {
+    let parts = past(conditions, |column| assign.lets_pass(column));
+    divided(Rel::Assign(assign), parts)
 }
 
 /// The rows of an input row have that row's columns.
-fn below_unnest(conditions: Vec<Expr>, mut unnest: Unnest) -> Transformed<Rel> {
-    let (pushed, kept) = past(conditions, |column| unnest.input.columns().has(column));
-    let moved = !pushed.is_empty();
-    unnest.input = over(pushed, unnest.input);
-    Transformed::new_transformed(filtered(kept, Rel::Unnest(unnest)), moved)
+fn below_unnest(conditions: Vec<Expr>, unnest: Unnest) -> Result<Transformed<Rel>> {
+    let parts = past(conditions, |column| unnest.input.columns().has(column));
+    divided(Rel::Unnest(unnest), parts)
 }

@@ -29,7 +29,7 @@ pub(crate) fn called_functions(plan: &Rel) -> Result<BTreeSet<CalledFunction>> {
         for expr in node.expressions() {
             expr.see(&mut |expr| {
                 if let Expr::ScalarFunction(call) = expr
-                    && let Some(function) = SqlFunction::of(&call.func)
+                    && let Some(function) = SqlFunction::from_udf(&call.func)
                 {
                     found.insert(function.itself.clone());
                     found.extend(function.calls.iter().cloned());
@@ -65,7 +65,7 @@ pub(crate) fn expand_calls(plan: Rel) -> Result<Rel> {
 
 fn expand(expr: Expr, nodes_left: &mut usize) -> Result<Transformed<Expr>> {
     let Expr::ScalarFunction(call) = &expr else { return Ok(Transformed::no(expr)) };
-    let Some(function) = SqlFunction::of(&call.func) else { return Ok(Transformed::no(expr)) };
+    let Some(function) = SqlFunction::from_udf(&call.func) else { return Ok(Transformed::no(expr)) };
     let mut nodes = function.nodes;
     for (parameter, argument) in function.parameters.iter().zip(&call.args) {
         if parameter.uses > 1 && argument.is_volatile() {

@@ -9,7 +9,7 @@ use datafusion_sql::sqlparser::parser::Parser;
 use datafusion_sql::sqlparser::tokenizer::Token;
 
 use super::create_table::{ColumnDefinition, CreateTable, WatermarkDefinition, element, is_word, options};
-use super::{parsed, table_name};
+use super::{names, parsed, table_name};
 use crate::databases::{joined, parts_of};
 use crate::place::at;
 
@@ -76,10 +76,8 @@ pub(super) fn alter_table(parser: &mut Parser) -> Result<AlterTable> {
         }
         "SET" => Change::SetOptions(options(parser)?),
         "RESET" => {
-            parsed(parser.expect_token(&Token::LParen))?;
-            let names = parsed(parser.parse_comma_separated(Parser::parse_literal_string))?;
-            parsed(parser.expect_token(&Token::RParen))?;
-            Change::ResetOptions(names)
+            let names = |parser: &mut Parser| parser.parse_comma_separated(Parser::parse_literal_string);
+            Change::ResetOptions(parsed(parser.parse_parenthesized(names))?)
         }
         "ADD" => Change::Add(elements(parser)?),
         "MODIFY" => Change::Modify(elements(parser)?),
@@ -105,12 +103,10 @@ fn dropped(parser: &mut Parser) -> Result<Change> {
         parser.next_token();
         return Ok(Change::DropWatermark);
     }
-    if !parser.consume_token(&Token::LParen) {
-        return Ok(Change::DropColumns(vec![parsed(parser.parse_identifier())?]));
-    }
-    let columns = parsed(parser.parse_comma_separated(Parser::parse_identifier))?;
-    parsed(parser.expect_token(&Token::RParen))?;
-    Ok(Change::DropColumns(columns))
+    Ok(Change::DropColumns(match parser.peek_token_ref().token == Token::LParen {
+        true => names(parser)?,
+        false => vec![parsed(parser.parse_identifier())?],
+    }))
 }
 
 /// Parses one element, or several in parentheses.

@@ -123,9 +123,7 @@ pub(super) fn create_table(parser: &mut Parser, start: Location, or_replace: boo
     }
     comment(parser)?;
     if parser.parse_keywords(&[Keyword::PARTITIONED, Keyword::BY]) {
-        parsed(parser.expect_token(&Token::LParen))?;
-        table.partitioned_by = parsed(parser.parse_comma_separated(Parser::parse_identifier))?;
-        parsed(parser.expect_token(&Token::RParen))?;
+        table.partitioned_by = super::names(parser)?;
     }
     if parser.parse_keyword(Keyword::WITH) {
         table.options = options(parser)?;
@@ -222,9 +220,7 @@ pub(super) fn element(parser: &mut Parser, table: &mut CreateTable, names: &mut 
         parsed(parser.parse_identifier())?;
     }
     if parser.parse_keywords(&[Keyword::PRIMARY, Keyword::KEY]) {
-        parsed(parser.expect_token(&Token::LParen))?;
-        table.primary_key = parsed(parser.parse_comma_separated(Parser::parse_identifier))?;
-        parsed(parser.expect_token(&Token::RParen))?;
+        table.primary_key = super::names(parser)?;
         not_enforced(parser)?;
         return Ok(());
     }

@@ -69,10 +69,8 @@ pub(super) fn check_tokens(tokens: &[TokenWithSpan]) -> Result<()> {
 /// deeply.
 pub(super) fn flatten<T: VisitMut>(mut tree: T) -> Result<T> {
     let mut flattening = Flattening { depth: 0 };
-    match change_syntax(&mut tree, &mut flattening) {
-        ControlFlow::Continue(()) => Ok(tree),
-        ControlFlow::Break(error) => Err(error),
-    }
+    change_syntax(&mut tree, &mut flattening)?;
+    Ok(tree)
 }
 
 struct Flattening {

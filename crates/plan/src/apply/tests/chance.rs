@@ -4,12 +4,11 @@ use std::cell::RefCell;
 use std::sync::Arc;
 
 use datafusion_common::{Column, JoinType};
-use datafusion_expr::{Case, Expr, Operator, lit};
+use datafusion_expr::{Case, Expr, Operator, binary_expr, lit};
 
 use super::rows::{Row, Tables, nested_loops, rows};
 use super::{call, outer, row_number, table};
 use crate::apply::apply;
-use crate::apply::exprs::binary;
 use crate::copies::Copies;
 use crate::functions::Functions;
 use crate::rel::{Rel, computed, kept};
@@ -91,10 +90,10 @@ impl Chance {
         let key = if self.is(70) { self.column(plan) } else { self.value(plan) };
         match self.below(10) {
             0..=4 => key.eq(self.outer()),
-            5 | 6 => binary(key, *self.of(&ORDERS), self.outer()),
-            7 => binary(self.outer(), *self.of(&ORDERS), self.value(plan)),
+            5 | 6 => binary_expr(key, *self.of(&ORDERS), self.outer()),
+            7 => binary_expr(self.outer(), *self.of(&ORDERS), self.value(plan)),
             8 => key.eq(self.value(plan)),
-            _ => binary(self.outer(), *self.of(&ORDERS), lit(1_i64)).or(self.column(plan).is_null()),
+            _ => binary_expr(self.outer(), *self.of(&ORDERS), lit(1_i64)).or(self.column(plan).is_null()),
         }
     }
 
@@ -230,7 +229,7 @@ fn agrees(seed: u64) -> bool {
     let right = if is_choice && chance.is(50) { right } else { chance.alias(right) };
     let on = match chance.below(3) {
         0 => vec![chance.column(&left).eq(chance.column(&right))],
-        1 if chance.is(30) => vec![binary(chance.column(&right), Operator::Lt, chance.column(&left))],
+        1 if chance.is(30) => vec![binary_expr(chance.column(&right), Operator::Lt, chance.column(&left))],
         _ => Vec::new(),
     };
     let joined = match apply(left.clone(), right.clone(), kind, on.clone(), &Functions::new()) {
