@@ -16,7 +16,7 @@ from oracle_sql import script
 OF_A_SCRIPT = 10
 #: Valid queries that the planner refuses. They say so with a place, and count as nothing here.
 REFUSED = [
-    "is no event-time column any more",
+    "is no longer an event-time column",
     "OVER needs ORDER BY of the event time",
     "several windows of CUMULATE have the same window_start",
     "a grouping lacks the window's column",

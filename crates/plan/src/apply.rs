@@ -156,11 +156,11 @@ impl<'a> DependentJoin<'a> {
 
     /// The error for a subquery that cannot be joined.
     fn unsupported(&self) -> DataFusionError {
-        self.refused("this subquery reads columns of the query around it in a place that is not supported")
+        self.refused("this subquery reads columns of the outer query in a place that is not supported")
     }
 
     fn refused(&self, why: &str) -> DataFusionError {
-        let error = Error::user(why).remedy("join the tables in the query around it");
+        let error = Error::user(why).remedy("join the tables in the outer query");
         through(at_span(error, self.read.iter().find_map(|column| column.spans.first())))
     }
 }

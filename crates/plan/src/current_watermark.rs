@@ -67,7 +67,7 @@ fn no_event_time() -> Error {
 
 /// The error for `CURRENT_WATERMARK` over rows that do not come directly from a source.
 pub(crate) fn not_just_read() -> Error {
-    Error::user("CURRENT_WATERMARK is only known of rows that are just read")
+    Error::user("CURRENT_WATERMARK is only known for rows that come directly from a source")
         .remedy("call it first, in a query of the table: CREATE VIEW v AS SELECT *, CURRENT_WATERMARK(ts) AS w FROM t")
 }
 

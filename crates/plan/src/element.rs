@@ -109,8 +109,10 @@ fn written(expr: &Expr) -> String {
 fn check_index(array: &Expr, key: &Expr) -> Result<()> {
     match key {
         Expr::Literal(ScalarValue::Int64(Some(place)), _) if *place < 1 => {
-            let error =
-                Error::user(format!("the elements of {} count from 1, and {place} is before that", written(array)));
+            let error = Error::user(format!(
+                "the elements of {} are numbered from 1, and there is no element {place}",
+                written(array)
+            ));
             Err(through(error.remedy("the first element is a[1]")))
         }
         _ => Ok(()),

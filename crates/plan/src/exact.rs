@@ -217,7 +217,7 @@ fn convert(expr: Expr, scope: &InputColumns) -> Result<Transformed<Expr>> {
     let from = scope.type_of(&inner)?;
     if !have_same_fields(&from, field.data_type()) {
         return plan_err!(
-            "{} cannot be {}: rows are converted field by field, by their places",
+            "{} cannot be {}: rows are converted field by field, by position",
             sql_name(&from),
             sql_name(field.data_type())
         );
@@ -274,9 +274,9 @@ fn constant(value: &ScalarValue, to: &DataType, safe: bool) -> Result<Option<Sca
         Some(value) => Ok(Some(value)),
         None if safe => Ok(Some(ScalarValue::try_new_null(to)?)),
         None if matches!(to, DataType::Timestamp(..)) => {
-            plan_err!("'{text}' is no time: write it as '2024-05-06 07:08:09.123', or TRY_CAST, which gives NULL")
+            plan_err!("'{text}' is not a time: write it as '2024-05-06 07:08:09.123', or TRY_CAST, which gives NULL")
         }
-        None => plan_err!("'{text}' is no {}; TRY_CAST gives NULL", sql_name(to)),
+        None => plan_err!("'{text}' is not of type {}; TRY_CAST gives NULL", sql_name(to)),
     }
 }
 

@@ -81,7 +81,7 @@ impl Gathered {
             for (name, value) in arguments(&hint.text, STATE_TTL)?.into_iter().flatten() {
                 if !names.contains(&name.to_lowercase()) {
                     let known: Vec<&str> = names.iter().map(String::as_str).collect();
-                    return Err(Error::user(format!("{STATE_TTL} names '{name}', which is no table of its SELECT"))
+                    return Err(Error::user(format!("{STATE_TTL} names '{name}', which is not a table of its SELECT"))
                         .remedy(format!("use a name or an alias after FROM: {}", known.join(", "))));
                 }
                 let time = parse_duration(&value).map_err(|error| error.at(format!("hint {STATE_TTL}('{name}')")))?;
@@ -173,7 +173,7 @@ fn database_before(tokens: &[TokenWithSpan]) -> Vec<String> {
 
 /// The error for a hint that does not follow the name of a table.
 pub(crate) fn misplaced(start: Location) -> Error {
-    let error = Error::user(format!("the hint {OPTIONS} follows no name of a table that is read or written"));
+    let error = Error::user(format!("the hint {OPTIONS} does not follow the name of a table that is read or written"));
     error.at(at(start)).remedy("write it behind the name: FROM t /*+ OPTIONS('name' = 'value') */ AS a")
 }
 

@@ -135,7 +135,7 @@ fn with_partition(
             Value::Boolean(value) => ScalarValue::Boolean(Some(value)),
             other => {
                 return Err(here(
-                    Error::user(format!("{other} is no value of a partition"))
+                    Error::user(format!("{other} is not a value of a partition"))
                         .remedy("give a text, a number, TRUE or FALSE"),
                 ));
             }
@@ -143,7 +143,7 @@ fn with_partition(
         let wanted = table.written.field_with_name(&key.value).map_err(|e| Error::internal(e.to_string()))?.data_type();
         let literal = literal.cast_to(wanted).map_err(|_| {
             here(
-                Error::user(format!("{literal} is no {}", sql_name(wanted)))
+                Error::user(format!("{literal} is not of type {}", sql_name(wanted)))
                     .remedy("give a value of the column's type"),
             )
         })?;

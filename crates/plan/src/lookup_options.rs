@@ -136,13 +136,13 @@ impl LookupOptions {
         let Some(given) = &self.given else { return Ok(()) };
         match (lookups, &self.cache) {
             (Lookups::None, _) => Err(Error::user(format!(
-                "option '{given}' has no effect: a running job does not ask a table of connector '{spec}' for rows"
+                "option '{given}' has no effect: a lookup join cannot read a table of connector '{spec}' for rows"
             ))
             .remedy(
-                "omit it; tables of 'jdbc' and 'http' are asked by key, and files that are not followed are read again",
+                "omit it; tables of 'jdbc' and 'http' are looked up by key, and files that are not followed are read again",
             )),
             (Lookups::Whole, LookupCache::None | LookupCache::Partial(_)) => Err(Error::user(format!(
-                "a table of connector '{spec}' cannot be asked by key, as option '{given}' would have it"
+                "a table of connector '{spec}' cannot be looked up by key, as option '{given}' would have it"
             ))
             .remedy(format!("use '{CACHE}' = 'FULL', or omit the option to read the table once"))),
             _ => Ok(()),

@@ -51,20 +51,20 @@ pub(crate) struct Session<'a> {
 pub(crate) const ANALYSIS: [Pass; 3] = [
     Pass {
         name: "compare",
-        does: "writes comparisons of rows, maps, times and DECIMALs as SQL means them",
-        place: "first: types that are coerced would hide what is compared",
+        does: "rewrites comparisons of rows, maps, times and DECIMALs by the rules of SQL",
+        place: "first, because type coercion hides the compared types",
         run: |plan, _| compare(plan),
     },
     Pass {
         name: "grouping",
-        does: "computes GROUPING of the number of a grouping set",
-        place: "before types are coerced, which it has none of",
+        does: "computes GROUPING from the number of the grouping set",
+        place: "before type coercion, because GROUPING has no argument types",
         run: |plan, _| grouping::grouping(plan),
     },
     Pass {
         name: "coerce",
         does: "gives the operands of each operator and function their types",
-        place: "before all that asks for a type",
+        place: "before all passes that need types",
         run: |plan, _| coerce::coerce(plan),
     },
 ];
@@ -73,26 +73,26 @@ pub(crate) const ANALYSIS: [Pass; 3] = [
 pub(crate) const REWRITES: [Pass; 12] = [
     Pass {
         name: "expand",
-        does: "puts the bodies of declared functions in the place of their calls",
-        place: "arguments have the types of parameters by now, and bodies take part in all that follows",
+        does: "replaces calls of declared functions by their bodies",
+        place: "after the arguments have the types of the parameters, and before all passes that optimize the bodies",
         run: |plan, _| expand_calls(plan),
     },
     Pass {
         name: "settle",
-        does: "names the time zone where a value depends on it, and converts constants exactly",
-        place: "before constants are computed by the library's functions",
+        does: "adds the time zone to calls that depend on it, and converts constants exactly",
+        place: "before DataFusion's functions compute constants",
         run: zones_and_constants,
     },
     Pass {
         name: "vary",
-        does: "computes what has another value each time in one place",
+        does: "computes each volatile expression once",
         place: "before conditions move and expressions are copied",
         run: |plan, _| varying::check(plan).and_then(varying::isolate),
     },
     Pass {
         name: "orders",
         does: "removes ORDER BY where nothing keeps the order",
-        place: "before conditions move, which a sort would be between",
+        place: "before conditions move",
         run: |plan, _| orders::without_inner_orders(plan),
     },
     Pass {
@@ -103,14 +103,14 @@ pub(crate) const REWRITES: [Pass; 12] = [
     },
     Pass {
         name: "merge",
-        does: "makes one projection, or one union, of two",
-        place: "before constants are computed, which columns hide",
+        does: "merges nested projections and nested unions",
+        place: "before constants are computed, which nested projections hide",
         run: |plan, _| merge::merge(plan),
     },
     Pass {
         name: "fold",
         does: "computes constants and simplifies expressions",
-        place: "before conditions move: what is simplified divides into more conditions",
+        place: "before conditions move, because a simplified condition divides into more conditions",
         run: |plan, _| rewrite_expressions(plan, &[&fold::simplify]),
     },
     Pass {
@@ -122,25 +122,25 @@ pub(crate) const REWRITES: [Pass; 12] = [
     Pass {
         name: "filters",
         does: "moves conditions towards the tables, and finds the keys of joins",
-        place: "after all that makes and divides conditions",
+        place: "after all passes that create or divide conditions",
         run: |plan, _| filters::push_down(plan),
     },
     Pass {
         name: "fold again",
-        does: "simplifies conditions over the expressions that columns stood for",
-        place: "conditions have moved below projections",
+        does: "simplifies conditions whose columns were replaced by expressions",
+        place: "after conditions have moved below projections",
         run: |plan, _| rewrite_expressions(plan, &[&fold::simplify]),
     },
     Pass {
         name: "empty",
-        does: "removes conditions that always hold, and what has no rows",
-        place: "conditions are simple by now",
+        does: "removes conditions that are always true, and operators without rows",
+        place: "after conditions are simplified",
         run: |plan, _| empty::without_rows(plan),
     },
     Pass {
         name: "prune",
-        does: "leaves out columns that nothing reads, and reads fields in the place of rows",
-        place: "last: what is read is known",
+        does: "removes columns that nothing reads, and reads fields instead of rows",
+        place: "last, when all reads are known",
         run: |plan, _| prune::prune(plan),
     },
 ];

@@ -137,12 +137,12 @@ fn not_supported(message: &str) -> Error {
 }
 
 fn no_range() -> Error {
-    Error::user("RANGE ... PRECEDING does not go with this ORDER BY")
+    Error::user("RANGE ... PRECEDING does not support this ORDER BY")
         .remedy("order by an event time, or write ROWS BETWEEN")
 }
 
 fn types_do_not_fit(types: &str) -> Error {
-    Error::user(format!("the types do not fit: {types}")).remedy("convert one of them: CAST(x AS type)")
+    Error::user(format!("incompatible types: {types}")).remedy("convert one of them: CAST(x AS type)")
 }
 
 /// The error of a function of ours, whose message says how it is called.
@@ -261,7 +261,7 @@ fn operation_refused(message: &str) -> Option<Error> {
         arithmetic.and_then(|(_, rest)| rest.split_once(" to valid types")).map(|(operation, _)| operation);
     let compared = message.split_once("annot infer common argument type for comparison operation ");
     if let Some(operation) = arithmetic.or(compared.map(|(_, rest)| rest.lines().next().unwrap_or(rest))) {
-        let error = Error::user(format!("the types do not go together: {operation}"));
+        let error = Error::user(format!("incompatible types: {operation}"));
         return Some(error.remedy("convert one of them: CAST(x AS type)"));
     }
     if let Some((_, rest)) = message.split_once("non-boolean predicate '") {

@@ -95,7 +95,7 @@ fn rewrite_call(expr: &mut Expr) -> Result<()> {
     check_over(&name, function).map_err(|e| e.at(place.clone()))?;
     count_rows(function);
     if is_group_window(&name, plain_args(function).as_deref()) {
-        return Err(Error::user(format!("{name} is the window of no GROUP BY")).at(place).remedy(
+        return Err(Error::user(format!("{name} needs the same window in GROUP BY")).at(place).remedy(
             "group by TUMBLE, HOP or SESSION of a column, with the same arguments here; or use the table function: FROM \
              TABLE(TUMBLE(TABLE t, DESCRIPTOR(ts), INTERVAL '10' SECOND)) GROUP BY window_start, window_end",
         ));
@@ -158,7 +158,7 @@ fn check_over(name: &str, function: &Function) -> Result<()> {
     }
     let error = Error::user(format!("{name}(...) OVER is not supported"));
     Err(error.remedy(match name {
-        "LEAD" => "the row that follows is not there yet; use LAG: it gives that row the values of this one",
+        "LEAD" => "the following row has not arrived yet; use LAG, which gives the following row the values of this row",
         _ => {
             "number the rows: ROW_NUMBER() OVER (PARTITION BY a ORDER BY b) with a bound of the number, or aggregate the rows before: \
              SUM(x) OVER (PARTITION BY a ORDER BY ts ROWS BETWEEN 2 PRECEDING AND CURRENT ROW)"

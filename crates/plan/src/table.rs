@@ -190,7 +190,7 @@ impl Table {
     pub(crate) fn check_readable(&self) -> Result<()> {
         if let Some(option) = self.traits.changes.and_then(|changes| changes.begins_later) {
             let what = format!(
-                "table '{}' has changes of rows and no primary key, and its option '{option}' leaves out the first changes: those that follow may take \
+                "table '{}' has changes of rows and no primary key, and its option '{option}' skips the first changes: later changes may \
                  back rows that never came",
                 self.name
             );
@@ -202,7 +202,7 @@ impl Table {
             return Ok(());
         }
         if self.traits.lookups == Lookups::ByKey {
-            let what = format!("table '{}' cannot be read as a whole: it is asked for rows by key", self.name);
+            let what = format!("table '{}' cannot be read as a whole: it is only looked up by key", self.name);
             return Err(Error::user(what).remedy(format!(
                 "join it: FROM o JOIN {} FOR SYSTEM_TIME AS OF o.proctime AS t ON o.k = t.k, with proctime AS PROCTIME() in o",
                 self.name
@@ -416,7 +416,7 @@ fn watermark_delay_ms(watermark: &WatermarkDefinition, planner: &Planner) -> Res
     };
     let is_column = |expr: &ast::Expr| matches!(expr, ast::Expr::Identifier(ident) if ident.value == *column);
     if watermark.expr.to_string().eq_ignore_ascii_case("SOURCE_WATERMARK()") {
-        let error = Error::user("SOURCE_WATERMARK() needs a connector with watermarks of its own, and none has them");
+        let error = Error::user("SOURCE_WATERMARK() is not supported: no connector has watermarks of its own");
         return Err(error.at(at(watermark.start)).remedy(format!(
             "say how far the records of a partition may be out of order: WATERMARK FOR {column} AS {column} - INTERVAL '5' SECOND"
         )));

@@ -75,10 +75,8 @@ fn kind_and_condition(operator: &JoinOperator) -> anabranch_model::Result<(bool,
     match operator {
         JoinOperator::Inner(On(condition)) | JoinOperator::Join(On(condition)) => Ok((false, condition)),
         JoinOperator::Left(On(condition)) | JoinOperator::LeftOuter(On(condition)) => Ok((true, condition)),
-        _ => {
-            Err(Error::user("versions of rows cannot be joined in this way")
-                .remedy("use JOIN ... ON or LEFT JOIN ... ON"))
-        }
+        _ => Err(Error::user("FOR SYSTEM_TIME AS OF does not support this kind of join")
+            .remedy("use JOIN ... ON or LEFT JOIN ... ON")),
     }
 }
 
@@ -126,7 +124,7 @@ pub(crate) fn plan_temporal_join(rows: Rows, mut join: Join, binder: &Binder<'_>
     let is_lookup = lookup.is_some() && is_processing_time(&time, &rows.plan);
     if !is_lookup {
         if lookup.is_some_and(|table| !table.traits.readable) {
-            let error = format!("'{name}' is asked when a row comes, and '{}' is no processing time", shown(&time));
+            let error = format!("'{name}' is a lookup table, but '{}' is not a processing time", shown(&time));
             return Err(through(
                 Error::user(error)
                     .remedy("declare a column proctime AS PROCTIME() in the other table, and name it after AS OF"),
@@ -167,24 +165,26 @@ fn versions(
         (Some(column), []) => column,
         (None, _) => {
             let error = format!("FOR SYSTEM_TIME AS OF needs versions of rows, and '{name}' has no event time");
-            return Err(through(Error::user(error).remedy(
-                "declare WATERMARK FOR the time from which on a row is valid; or join with a table that ends",
-            )));
+            return Err(through(
+                Error::user(error)
+                    .remedy("declare WATERMARK FOR the time from which a row is valid; or join a bounded table"),
+            ));
         }
         (Some(_), _) => {
-            let error = format!("'{name}' has several event times: which says when a row is valid?");
+            let error = format!("'{name}' has several event times, and each may be the time from which a row is valid");
             return Err(through(Error::user(error).remedy("select one of them in a view")));
         }
     };
     if !has_time {
-        let error = Error::user(format!("'{}' is no event-time column", shown(&time)));
+        let error = Error::user(format!("'{}' is not an event-time column", shown(&time)));
         return Err(through(error.remedy("name the column of the other table for which its WATERMARK is declared")));
     }
     for (plan, time) in [(left, &time), (right, &valid_from)] {
         let data_type = time.get_type(plan.columns())?;
         if !matches!(data_type, DataType::Timestamp(TimeUnit::Second | TimeUnit::Millisecond, _)) {
             let (time, data_type) = (shown(time), sql_name(&data_type));
-            let error = format!("event time '{time}' is {data_type}, and versions are found by milliseconds");
+            let error =
+                format!("event time '{time}' is {data_type}, but a version is found by its time in milliseconds");
             return Err(through(Error::user(error).remedy("declare it as TIMESTAMP(3) or TIMESTAMP_LTZ(3)")));
         }
     }

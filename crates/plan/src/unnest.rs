@@ -12,7 +12,7 @@ use datafusion_sql::sqlparser::ast::{Join, JoinConstraint, JoinOperator, Spanned
 use datafusion_sql::sqlparser::tokenizer::Location;
 
 use crate::bind::{Binder, Env, Names, Rows, Scope, TableName, is_true};
-use crate::place::{at, through};
+use crate::place::{at, counted, through};
 use crate::rel::{Col, Columns, Rel, fresh};
 
 /// The column's name for elements without names.
@@ -82,7 +82,7 @@ pub(crate) fn plan_unnest(rows: Rows, join: &Join, binder: &Binder<'_>, env: &En
         JoinOperator::Left(On(condition)) | JoinOperator::LeftOuter(On(condition)) => (true, Some(condition)),
         _ => {
             return Err(refused(
-                "UNNEST(...) cannot be joined in this way",
+                "UNNEST(...) does not support this kind of join",
                 place,
                 "use CROSS JOIN, or LEFT JOIN ... ON TRUE",
             ));
@@ -123,7 +123,8 @@ fn over(rows: Rows, unnest: &TableFactor, outer: bool, binder: &Binder<'_>, env:
     let mut fields: Vec<FieldRef> = element.iter().cloned().chain(number).collect();
     let names = alias.as_ref().map_or(&[][..], |alias| alias.columns.as_slice());
     if !names.is_empty() && names.len() != fields.len() {
-        let what = format!("columns of an element: {}; names: {}", fields.len(), names.len());
+        let (columns, names) = (counted(fields.len(), "column"), counted(names.len(), "name"));
+        let what = format!("an element has {columns}, but the alias has {names}");
         return Err(refused(what, place, "name each of them"));
     }
     // Elements without names of their own get the table's alias.

@@ -84,7 +84,7 @@ pub(crate) fn what_varies(expr: &Expr) -> anabranch_model::Result<Option<String>
 /// Refuses a volatile expression over an updating stream: a retraction must equal the row that it retracts.
 pub(crate) fn check_repeatable(expr: &Expr) -> anabranch_model::Result<()> {
     let Some(varying) = what_varies(expr)? else { return Ok(()) };
-    Err(Error::user(format!("{varying} would have another value when a row is taken back")).remedy(
+    Err(Error::user(format!("{varying} would have another value when a row is retracted")).remedy(
         "write to a table that keeps the latest row of each key ('upsert-kafka', or 'jdbc' with a primary key), use a column of the records, or \
          compute it before the rows are aggregated",
     ))
@@ -92,7 +92,7 @@ pub(crate) fn check_repeatable(expr: &Expr) -> anabranch_model::Result<()> {
 
 fn refused(what: &str) -> DataFusionError {
     let error = Error::user(format!("{what} has another value at each evaluation, and is evaluated more than once"));
-    through(error.remedy("give the rows the value first: SELECT *, RAND() AS r FROM t"))
+    through(error.remedy("compute the value first: SELECT *, RAND() AS r FROM t"))
 }
 
 /// The operand of an expression that is evaluated more than once, and its description.
@@ -173,8 +173,8 @@ fn joined(mut join: Join) -> Result<Rel> {
         _ if varying.is_empty() => Ok(Rel::Join(join)),
         JoinType::Inner => filtered(Rel::Join(join), varying, Vec::new()),
         _ => {
-            let error = Error::user("the condition of this join has another value each time");
-            Err(through(error.remedy("give the rows of one side the value first: SELECT *, RAND() AS r FROM t")))
+            let error = Error::user("the condition of this join has another value at each evaluation");
+            Err(through(error.remedy("compute the value in one side first: SELECT *, RAND() AS r FROM t")))
         }
     }
 }

@@ -279,9 +279,9 @@ fn event_time(
         ))));
     }
     if kind.is_none() {
-        let error = Error::user(format!("'{shown}' is no event-time column any more")).at(place);
+        let error = Error::user(format!("'{shown}' is no longer an event-time column")).at(place);
         return Err(through(error.remedy(
-            "after a join only the event time of the stream's side is one, and after an aggregation only \
+            "a join with a bounded table keeps only the event time of the stream, and an aggregation only \
              window_time, which must be in GROUP BY",
         )));
     }

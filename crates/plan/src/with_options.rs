@@ -56,9 +56,7 @@ impl TableOptions {
                 .remedy("declare one: WATERMARK FOR ts AS ts - INTERVAL '5' SECOND, or omit the option"));
         }
         if self.lateness == Lateness::Partition && (traits.changes.is_some() || traits.versions.is_some()) {
-            let what = format!(
-                "of connector '{spec}' no row can be left out: it may be taken back or replaced later, or do so with another one"
-            );
+            let what = format!("of connector '{spec}' no row can be dropped: a row may retract or replace another one");
             return Err(Error::user(what)
                 .at("option 'scan.watermark.lateness'")
                 .remedy("omit the option: windows leave out late rows"));

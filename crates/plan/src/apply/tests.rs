@@ -38,7 +38,7 @@ fn col(name: &str) -> Expr {
     of(&table(table_name), name).expr()
 }
 
-/// A column of the query around.
+/// A column of the outer query.
 fn outer(name: &str) -> Expr {
     let (table_name, name) = name.split_once('.').expect("a table");
     let Col { id, field, .. } = of(&table(table_name), name);

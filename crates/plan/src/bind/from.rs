@@ -18,7 +18,7 @@ use super::{Binder, Env, Item, Names, Scope, TableName};
 use crate::databases::joined;
 use crate::hints::without_options;
 use crate::origin::named_at;
-use crate::place::{at, or_start, through};
+use crate::place::{at, counted, or_start, through};
 use crate::rel::{Output, Rel, kept, named};
 use crate::temporal_join::plan_temporal_join;
 use crate::unnest::{is_unnest, plan_unnest};
@@ -312,7 +312,7 @@ impl Binder<'_> {
         let JoinForm { kind, constraint } = join_form(join)?;
         let start = join.relation.span().start;
         if !matches!(kind, JoinType::Inner | JoinType::Left) {
-            let error = Error::user("LATERAL cannot be joined in this way").at(at(start));
+            let error = Error::user("LATERAL does not support this kind of join").at(at(start));
             return Err(through(error.remedy("use CROSS JOIN LATERAL, or LEFT JOIN LATERAL (...) ON TRUE")));
         }
         let around = Scope::new(left.items.clone(), env.outer);
@@ -373,7 +373,7 @@ impl Binder<'_> {
         let start = name.span().start;
         let parts: Vec<&Ident> = name.0.iter().filter_map(|part| part.as_ident()).collect();
         let Some((own, before)) = parts.split_last().filter(|_| parts.len() == name.0.len()) else {
-            return Err(through(Error::user(format!("{name} is no name of a table")).at(at(start))));
+            return Err(through(Error::user(format!("{name} is not the name of a table")).at(at(start))));
         };
         let named = if before.is_empty() { env.named(&own.value) } else { None };
         if before.is_empty() {
@@ -428,7 +428,11 @@ impl Binder<'_> {
     pub(super) fn renamed(&self, plan: Rel, names: &[Ident], start: Location) -> Result<Rel> {
         let width = plan.width();
         if width != names.len() {
-            let error = Error::user(format!("names for {} columns, and there are {width}", names.len()));
+            let error = Error::user(format!(
+                "the alias has {}, but there are {}",
+                counted(names.len(), "name"),
+                counted(width, "column")
+            ));
             return Err(through(error.at(at(start)).remedy("name each of them, or none")));
         }
         let columns = plan.ids().into_iter().map(Expr::Column);

@@ -179,7 +179,7 @@ impl<'o> Scope<'o> {
     /// The error for `name.*` if the name is neither a table nor a row.
     pub(crate) fn no_table(&self, name: &[Ident]) -> Error {
         let written: Vec<&str> = name.iter().map(|part| part.value.as_str()).collect();
-        let error = Error::user(format!("'{}' is no table of this FROM, and no row", written.join(".")));
+        let error = Error::user(format!("'{}' is neither a table of this FROM nor a row", written.join(".")));
         let tables: Vec<String> = self.tables().iter().map(|table| table.own.clone()).collect();
         error.at(at(start_of(name))).remedy(format!("the tables are: {}", tables.join(", ")))
     }

@@ -233,7 +233,7 @@ impl Binder<'_> {
         plan = self.join_values(plan, pending, &mut selected.exprs())?;
         let calls = selected.calls(|exprs| find_window_exprs(exprs));
         if calls.is_empty() && !selected.qualify.is_empty() {
-            let error = Error::user("QUALIFY is a condition of functions over rows, and the query has none");
+            let error = Error::user("QUALIFY needs a window function in the query");
             return Err(through(error.remedy("write the condition after WHERE or HAVING")));
         }
         if !calls.is_empty() {

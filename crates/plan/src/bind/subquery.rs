@@ -210,7 +210,7 @@ impl Binder<'_> {
         if width != wanted {
             let what = format!("this subquery gives {width} columns, and {wanted} is compared");
             let what = match &form {
-                Form::Value => format!("this subquery gives {width} columns, and stands for one value"),
+                Form::Value => format!("this subquery gives {width} columns, but is used as one value"),
                 _ if wanted > 1 => format!("this subquery gives {width} columns, and {wanted} are compared"),
                 _ => what,
             };

@@ -48,11 +48,11 @@ fn whole(spec: &WindowSpec, named: &[NamedWindowDefinition], depth: usize) -> Re
     let base = of_name(name, named, depth)?;
     let twice = [
         (!spec.partition_by.is_empty(), "has PARTITION BY"),
-        (!spec.order_by.is_empty() && !base.order_by.is_empty(), "has ORDER BY, and so has what it adds to"),
-        (base.window_frame.is_some(), "adds to one that has ROWS or RANGE"),
+        (!spec.order_by.is_empty() && !base.order_by.is_empty(), "has ORDER BY, and so has that window"),
+        (base.window_frame.is_some(), "cannot be declared, because that window has ROWS or RANGE"),
     ];
     if let Some((_, what)) = twice.iter().find(|(applies, _)| *applies) {
-        let error = Error::user(format!("a window that begins with the name '{name}' {what}")).at(at(name.span.start));
+        let error = Error::user(format!("a window that extends '{name}' {what}")).at(at(name.span.start));
         return Err(error.remedy("write this window in full: OVER (PARTITION BY a ORDER BY ts ROWS ...)"));
     }
     Ok(WindowSpec {

@@ -23,16 +23,16 @@ impl Lowering<'_> {
         let stream = self.plan_by(assign.by_clock, &assign.input, &below)?;
         let mut stream = self.rows_in_batch(stream)?;
         if stream.weight.is_some() && assign.by_clock {
-            return Err(Error::user("windows of processing time need rows that stay, but these are updated")
-                .remedy("use windows of event time, or read a table that only grows"));
+            return Err(Error::user("windows of processing time need append-only rows, but these rows are updated")
+                .remedy("use windows of event time, or read an append-only table"));
         }
         if !stream.has_event_time {
             return Err(Error::user("a window needs a table with a watermark").remedy("declare WATERMARK FOR"));
         }
         let column = plain_time(&assign.time, index);
         if column.and_then(|column| stream.times.get(&column)).is_none_or(|ms| *ms > 0) {
-            return Err(Error::user(format!("'{}' is no event-time column any more", shown(&assign.time))).remedy(
-                "after a join of two streams it is one if the condition bounds how far it may be from an event time of the other \
+            return Err(Error::user(format!("'{}' is no longer an event-time column", shown(&assign.time))).remedy(
+                "a join of two streams keeps it if the condition bounds its distance from an event time of the other \
                  side: a.ts BETWEEN b.ts - INTERVAL '1' HOUR AND b.ts",
             ));
         }
@@ -57,7 +57,7 @@ impl Lowering<'_> {
     pub(super) fn plan_by(&mut self, by_clock: bool, input: &Rel, needed: &Needed) -> Result<Stream> {
         let outer = self.by_clock.replace(by_clock);
         if outer.is_some_and(|outer| outer != by_clock) {
-            return Err(Error::user("windows of event time and of processing time follow each other")
+            return Err(Error::user("windows of event time and of processing time are combined")
                 .remedy("use one of them for both, or write the results of the first windows to a table"));
         }
         let stream = self.plan(input, needed);

@@ -21,8 +21,8 @@ pub(super) fn unknown(stamp: Stamp) -> Error {
     if stamp == Stamp::Watermark {
         return current_watermark::not_just_read();
     }
-    Error::user("PROCTIME() is only known of rows that are just read").remedy(
-        "give the rows the time first: a computed column p AS PROCTIME() of the table, or SELECT *, PROCTIME() AS p FROM t in a view",
+    Error::user("PROCTIME() is only known for rows that come directly from a source").remedy(
+        "compute the time first: a computed column p AS PROCTIME() of the table, or SELECT *, PROCTIME() AS p FROM t in a view",
     )
 }
 

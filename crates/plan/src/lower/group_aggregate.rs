@@ -77,10 +77,12 @@ pub(super) fn check_function(of: &AggregateSpec, stream: &Stream, place: &str) -
         let known = UPDATING.map(|name| if name == "string_agg" { "LISTAGG".to_owned() } else { name.to_uppercase() });
         let known = known.join(", ");
         return Err(Error::user(format!("{name} {place} has no updating result yet"))
-            .remedy(format!("aggregate rows that stay in a window, or use one of {known}")));
+            .remedy(format!("aggregate append-only rows in a window, or use one of {known}")));
     }
     if of.function == "string_agg" && !matches!(of.args.get(1), Some(Expr::Literal(_))) {
-        return Err(Error::user("the separator of LISTAGG is no constant").remedy("write a text: LISTAGG(name, '; ')"));
+        return Err(
+            Error::user("the separator of LISTAGG is not a constant").remedy("write a text: LISTAGG(name, '; ')")
+        );
     }
     let physical = |index: usize| stream.physical.get(index).map(|field: &Field| field.data_type().clone());
     let argument = of.args.first().and_then(|arg| arg.data_type(&physical));

@@ -65,7 +65,7 @@ fn spec(limit: &Limit) -> Result<LimitSpec> {
     match limit.bounds() {
         Some(Bounds { skip, fetch: Some(fetch) }) => Ok(LimitSpec { skip: skip as u64, fetch: fetch as u64 }),
         Some(Bounds { fetch: None, .. }) => Err(Error::user("OFFSET without LIMIT is not supported")
-            .remedy("add LIMIT: which rows come before all others is not known while rows come")),
+            .remedy("add LIMIT: a stream without an end has no last row")),
         None => Err(Error::user("LIMIT and OFFSET must be constants")),
     }
 }

@@ -50,7 +50,7 @@ impl Lowering<'_> {
         add_places(&mut self.origins.present, &build.source_places);
         let Some((mut source, operators)) = build.into_plain_table() else {
             return Err(here(
-                Error::user("its rows are not only filtered and computed, so it cannot be asked")
+                Error::user("its rows are not only filtered and computed, so it cannot be looked up")
                     .remedy("name the table itself after JOIN"),
             ));
         };
@@ -61,7 +61,7 @@ impl Lowering<'_> {
         }
         if matches!(source.on_malformed, OnMalformed::DeadLetter(_)) {
             return Err(here(
-                Error::user("records of a table that is asked cannot go to a dead-letter table")
+                Error::user("records of a lookup table cannot go to a dead-letter table")
                     .remedy("use 'on-malformed' = 'skip' or 'fail'"),
             ));
         }
@@ -115,12 +115,11 @@ fn physical_column(plan: &Rel, index: usize) -> Option<usize> {
 }
 
 fn no_keys(table: &Table) -> Error {
-    Error::user(format!("the condition of the join does not say by which column table '{}' is asked", table.name))
+    Error::user(format!("the condition of the join has no column for the lookup of table '{}'", table.name))
         .remedy("compare a column of it with = in ON, as it is declared: convert the other side if the types differ, CAST(o.id AS INT) = t.id")
 }
 
 fn updating_rows() -> Error {
-    Error::user("a table that is asked when a row comes could answer otherwise when the row is taken back, and these rows are updated").remedy(
-        "join before you aggregate; or join a table that is read once: leave out FOR SYSTEM_TIME AS OF",
-    )
+    Error::user("a lookup join cannot read updated rows: the table may have changed when a row is retracted")
+        .remedy("join before you aggregate; or join a table that is read once: leave out FOR SYSTEM_TIME AS OF")
 }

@@ -114,7 +114,7 @@ fn lag(args: &[Logical]) -> Result<Function> {
     };
     match (args.first(), rows) {
         (Some(value), Some(rows)) => Ok(Function::Lag { value: value.clone(), rows, otherwise: args.get(2).cloned() }),
-        _ => Err(Error::user("the second argument of LAG is no number of rows")
+        _ => Err(Error::user("the second argument of LAG is not a number of rows")
             .remedy("write a whole number: LAG(price, 2) OVER (PARTITION BY a ORDER BY ts)")),
     }
 }
@@ -127,7 +127,7 @@ fn frame(of: &WindowFrame) -> Result<Frame> {
         ))
     };
     if of.end_bound != WindowFrameBound::CurrentRow {
-        return wrong("rows other than the current one and those before it");
+        return wrong("rows other than the current row and preceding rows");
     }
     // The outer option: whether there is a bound.
     let preceding = match &of.start_bound {
@@ -198,7 +198,7 @@ fn time<'a>(sorts: &'a [Sort], window: &Over, index: &Columns) -> Result<(&'a Lo
         return Err(wrong(&text));
     };
     if !sort.asc {
-        return Err(wrong("needs ORDER BY in ascending order: rows before a row have come already"));
+        return Err(wrong("needs ORDER BY in ascending order, because it reads preceding rows"));
     }
     check_precision(&sort.expr, window, index)?;
     Ok((&sort.expr, by_clock))
@@ -308,8 +308,8 @@ impl Function {
 /// Checks that rows are append-only and in the order that `what` needs.
 pub(super) fn check_stream(stream: &Stream, what: &str, time: Option<&Logical>, index: &Columns) -> Result<()> {
     if stream.weight.is_some() {
-        return Err(Error::user(format!("{what} needs rows that stay, but these are results that are updated"))
-            .remedy("aggregate in a window first, or read a table that only grows"));
+        return Err(Error::user(format!("{what} needs append-only rows, but these rows are updated"))
+            .remedy("aggregate in a window first, or read an append-only table"));
     }
     let Some(time) = time else { return Ok(()) };
     if !stream.has_event_time {
@@ -318,8 +318,8 @@ pub(super) fn check_stream(stream: &Stream, what: &str, time: Option<&Logical>, 
     }
     let known = plain_time(time, index).and_then(|column| stream.times.get(&column));
     if !is_call(time) && known.is_none_or(|ms| *ms > 0) {
-        return Err(Error::user(format!("'{}' is no event-time column any more", shown(time))).remedy(
-            "after a join of two streams it is one if the condition bounds how far it may be from an event time of the other side: \
+        return Err(Error::user(format!("'{}' is no longer an event-time column", shown(time))).remedy(
+            "a join of two streams keeps it if the condition bounds its distance from an event time of the other side: \
              a.ts BETWEEN b.ts - INTERVAL '1' HOUR AND b.ts",
         ));
     }

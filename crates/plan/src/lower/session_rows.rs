@@ -109,7 +109,7 @@ impl Lowering<'_> {
 }
 
 pub(super) fn emitted_once() -> Error {
-    Error::user("results of sessions are emitted once, when they end")
+    Error::user("results of a session are emitted once, at its end")
         .remedy("leave out 'table.exec.emit.allow-lateness' and 'table.exec.emit.early-fire.enabled' for this job")
 }
 

@@ -22,7 +22,7 @@ impl Lowering<'_> {
         stream.shape_for_sink(&output.sink.schema)?;
         if self.mode == RuntimeMode::Batch && !stream.bounded {
             return Err(
-                Error::user("'execution.runtime-mode' = 'batch' needs tables that end").remedy("SET it to 'automatic'")
+                Error::user("'execution.runtime-mode' = 'batch' needs bounded tables").remedy("SET it to 'automatic'")
             );
         }
         let key = &output.sink.key;
@@ -31,8 +31,8 @@ impl Lowering<'_> {
             && let Some(weight) = stream.weight_of_conflicts(key)
         {
             if let Some(varies) = &stream.varies {
-                return Err(Error::user(format!("{varies} would have another value when a row is taken back"))
-                    .remedy("declare as the primary key of the table what identifies the rows of the query"));
+                return Err(Error::user(format!("{varies} would have another value when a row is retracted"))
+                    .remedy("declare the columns that identify the rows of the query as the table's primary key"));
             }
             stream = self.latest_of_keys(stream, weight, key);
         }
@@ -67,7 +67,7 @@ fn check_sink(output: &Output, stream: &Stream) -> Result<()> {
     }
     if output.updates == Updates::Refused {
         return Err(Error::user(format!(
-            "the results are updated as rows come, but what table '{table}' ('{}') has written stays",
+            "the results are updated, but table '{table}' ('{}') cannot change written rows",
             output.sink.connector.connector
         ))
         .remedy(
@@ -86,7 +86,7 @@ fn check_sink(output: &Output, stream: &Stream) -> Result<()> {
     let declared = match &stream.unique {
         Some(unique) => format!("declare PRIMARY KEY ({}) NOT ENFORCED: these columns identify a row", names(unique)),
         None => {
-            "select all columns of GROUP BY, and those that the last join compares, and declare them as the primary key"
+            "select all columns of GROUP BY, and all columns that the last join compares, and declare them as the primary key"
                 .to_owned()
         }
     };

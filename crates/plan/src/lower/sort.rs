@@ -116,10 +116,9 @@ impl Lowering<'_> {
 }
 
 fn updated_rows(sort: &Sort) -> Error {
-    let error =
-        Error::user(format!("ORDER BY {} needs rows that stay, but these are results that are updated", keys_of(sort)));
+    let error = Error::user(format!("ORDER BY {} needs append-only rows, but these rows are updated", keys_of(sort)));
     error.remedy(
-        "SET 'execution.runtime-mode' = 'batch' for final rows of tables that end, or add LIMIT for the first rows",
+        "SET 'execution.runtime-mode' = 'batch' for the final rows of bounded tables, or add LIMIT for the first rows",
     )
 }
 

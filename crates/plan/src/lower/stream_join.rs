@@ -321,9 +321,8 @@ fn kind(join: &Join) -> Result<(StreamJoinKind, bool)> {
         JoinType::RightSemi => (StreamJoinKind::LeftSemi, true),
         JoinType::LeftAnti => (StreamJoinKind::LeftAnti, false),
         JoinType::RightAnti => (StreamJoinKind::LeftAnti, true),
-        JoinType::LeftMark | JoinType::RightMark => {
-            let error = "IN and EXISTS are no values where the subquery reads columns of the query around it";
-            return Err(Error::user(error).remedy("write a condition of WHERE, joined to others by AND; or LEFT JOIN"));
+        kind @ (JoinType::LeftMark | JoinType::RightMark) => {
+            return Err(Error::internal(format!("{kind} is no join of this algebra")));
         }
     })
 }

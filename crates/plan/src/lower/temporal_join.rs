@@ -45,10 +45,8 @@ impl Lowering<'_> {
             return Err(no_versions());
         }
         if left_side.stream.weight.is_some() {
-            return Err(Error::user(
-                "FOR SYSTEM_TIME AS OF joins rows that stay, but these are results that are updated",
-            )
-            .remedy("join before you aggregate, or join without FOR SYSTEM_TIME AS OF"));
+            return Err(Error::user("FOR SYSTEM_TIME AS OF joins append-only rows, but these rows are updated")
+                .remedy("join before you aggregate, or join without FOR SYSTEM_TIME AS OF"));
         }
         let time = time_of(time, &left_side, indexes[0])?;
         let valid_from = time_of(valid_from, &right_side, indexes[1])?;
@@ -108,8 +106,8 @@ impl Lowering<'_> {
 
 /// A retraction has the event time of the retracted row, which does not say until when the row was valid.
 fn no_versions() -> Error {
-    Error::user("FOR SYSTEM_TIME AS OF needs versions of rows, but these are rows that are updated, as results or changes").remedy(
-        "name a table of connector 'upsert-kafka', or one that only grows or has changes with a primary key, or a view of a table that only grows \
+    Error::user("FOR SYSTEM_TIME AS OF needs versions of rows, but these rows are updated").remedy(
+        "name a table of connector 'upsert-kafka', an append-only table, a table of changes with a primary key, or a view of an append-only table \
          that selects the latest row of each key: ROW_NUMBER() OVER (PARTITION BY k ORDER BY ts DESC) with n = 1, where ts is its event time",
     )
 }
@@ -118,7 +116,7 @@ fn no_versions() -> Error {
 fn time_of(time: &Logical, side: &Side, index: &Columns) -> Result<usize> {
     let column = plain_time(time, index).filter(|column| side.times.get(column).is_some_and(|ms| *ms <= 0));
     column.and_then(|column| side.places.get(&column).copied()).ok_or_else(|| {
-        Error::user(format!("'{}' is no event-time column any more", shown(time)))
+        Error::user(format!("'{}' is no longer an event-time column", shown(time)))
             .remedy("FOR SYSTEM_TIME AS OF needs the column for which WATERMARK is declared, of rows as they come")
     })
 }
@@ -217,7 +215,7 @@ pub(super) fn equal_columns<'a>(join: &'a TemporalJoin, [left, right]: [&Columns
         }
     }
     match pairs.is_empty() || key.len() > found.len() {
-        true => Err(Error::user("the condition of FOR SYSTEM_TIME AS OF does not say whose version it means")
+        true => Err(Error::user("the condition of FOR SYSTEM_TIME AS OF does not compare the key of the versions")
             .remedy("compare the columns of the primary key, or of PARTITION BY, with = in ON")),
         false => Ok((pairs, rest)),
     }

@@ -99,11 +99,13 @@ fn outputs<'e>(outputs: impl IntoIterator<Item = (Column, &'e Expr)>, input: &Co
 fn check_nesting<'e>(exprs: impl IntoIterator<Item = &'e Expr>) -> Result<()> {
     let is_call = |expr: &Expr| matches!(expr, Expr::AggregateFunction(_) | Expr::WindowFunction(_));
     let nested = |outer: &Expr, inner: &Expr| match (outer, inner) {
-        (Expr::AggregateFunction(_), Expr::AggregateFunction(_)) => Some("an aggregate cannot contain another one"),
-        (Expr::AggregateFunction(_), Expr::WindowFunction(_)) => {
-            Some("an aggregate cannot contain a function over rows")
+        (Expr::AggregateFunction(_), Expr::AggregateFunction(_)) => {
+            Some("an aggregate cannot contain another aggregate")
         }
-        (Expr::WindowFunction(_), Expr::WindowFunction(_)) => Some("a function over rows cannot contain another one"),
+        (Expr::AggregateFunction(_), Expr::WindowFunction(_)) => Some("an aggregate cannot contain a window function"),
+        (Expr::WindowFunction(_), Expr::WindowFunction(_)) => {
+            Some("a window function cannot contain another window function")
+        }
         _ => None,
     };
     for expr in exprs {
@@ -130,8 +132,10 @@ fn check_filter(call: &Expr) -> Result<()> {
     match call {
         Expr::WindowFunction(of) => match (&of.fun, &of.params.filter) {
             (WindowFunctionDefinition::WindowUDF(function), Some(filter)) => {
-                let error =
-                    Error::user(format!("FILTER goes with an aggregate, not with {}", function.name().to_uppercase()));
+                let error = Error::user(format!(
+                    "FILTER needs an aggregate and does not apply to {}",
+                    function.name().to_uppercase()
+                ));
                 let error = error.remedy("write the condition in WHERE of a subquery in FROM");
                 Err(through(at_span(error, first_span(filter))))
             }

@@ -53,9 +53,9 @@ const OPTIONS: &[(&str, &str)] = &[
     ("state.savepoints.dir", SAVEPOINTS),
     ("table.display.max-column-width", SHELL),
     ("table.dml-sync", AWAITED),
-    ("table.exec.async-lookup.buffer-capacity", ASKED),
-    ("table.exec.async-lookup.output-mode", ASKED),
-    ("table.exec.async-lookup.timeout", ASKED),
+    ("table.exec.async-lookup.buffer-capacity", LOOKED_UP),
+    ("table.exec.async-lookup.output-mode", LOOKED_UP),
+    ("table.exec.async-lookup.timeout", LOOKED_UP),
     ("table.exec.deduplicate.insert-update-after-sensitive-enabled", WRITTEN),
     ("table.exec.deduplicate.mini-batch.compact-changes-enabled", WRITTEN),
     ("table.exec.rank.topn-cache-size", MEMORY),
@@ -100,7 +100,7 @@ const GROUPS: &[(&str, &str)] = &[
     ("yarn.", CLUSTER),
 ];
 
-const ASKED: &str = "the options of the table say how it is asked";
+const LOOKED_UP: &str = "the options of the table say how it is looked up";
 const AWAITED: &str = "a file is one job, which is awaited";
 const CLUSTER: &str = "the program runs the job itself, or gives it to the workers that it is started with";
 const PLACE: &str = "checkpoints are in 'checkpoint-directory'";
@@ -184,7 +184,7 @@ pub(super) const FIXED: &[Fixed] = &[
 /// Checks the value of an option of Flink without effect. `None`: it is no such option.
 pub(super) fn check(name: &str, value: &str) -> Option<Result<()>> {
     if matches!(name, "execution.savepoint.path" | "execution.state-recovery.path") {
-        return Some(Err(Error::user("where a job begins is not said in its script").remedy(ORIGIN)));
+        return Some(Err(Error::user("a script cannot set the savepoint of its job").remedy(ORIGIN)));
     }
     let Some(fixed) = FIXED.iter().find(|fixed| fixed.name == name) else { return reason(name).map(|_| Ok(())) };
     Some(match value.trim().eq_ignore_ascii_case(fixed.value) {

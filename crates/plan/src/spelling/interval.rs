@@ -31,7 +31,7 @@ pub(super) fn normalize(expr: &mut Expr) -> Result<()> {
                 _ => None,
             };
             let text = text.ok_or_else(|| {
-                Error::user(format!("INTERVAL {shown} {first} TO {last} is no such interval"))
+                Error::user(format!("INTERVAL {shown} {first} TO {last} is not a valid interval"))
                     .at(place)
                     .remedy("write for example INTERVAL '1 10:30' DAY TO MINUTE, '10:30:05.5' HOUR TO SECOND or '1-6' YEAR TO MONTH")
             })?;

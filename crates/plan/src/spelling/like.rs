@@ -50,8 +50,10 @@ fn escaped(pattern: &str, escape: Option<char>) -> Result<String> {
             match characters.next().filter(|next| matches!(next, '%' | '_') || Some(*next) == escape) {
                 Some(next) => next,
                 None => {
-                    return Err(Error::user(format!("in the pattern '{pattern}', {c} stands before no %, _ or {c}"))
-                        .remedy(format!("write {c}{c} for the character itself")));
+                    return Err(Error::user(format!(
+                        "in the pattern '{pattern}', the escape character {c} is followed by none of %, _ and {c}"
+                    ))
+                    .remedy(format!("write {c}{c} for the character itself")));
                 }
             }
         } else if c == '\\' {
