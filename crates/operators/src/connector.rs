@@ -28,7 +28,7 @@ pub trait Connector: Send + Sync {
     /// Opens the writer of one task.
     fn sink(&self, spec: &SinkSpec, context: &TaskContext) -> Result<Box<dyn Sink>>;
 
-    /// Opens the table for the calls of one task that asks it for rows, see [`TableTraits::lookups`].
+    /// Opens the table for the lookups of one task, see [`TableTraits::lookups`].
     fn lookup(&self, spec: &LookupJoinSpec, _context: &LookupContext) -> Result<Box<dyn Lookup>> {
         Err(Error::internal(format!("a table of connector '{}' cannot be asked for rows", spec.table.connector)))
     }
@@ -47,10 +47,10 @@ pub type Positions = BTreeMap<String, String>;
 /// When rows leave a sink.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Delivery {
-    /// As they arrive: after a failure some are written again.
+    /// As they arrive. After a failure some are written again.
     AtLeastOnce,
     /// When a checkpoint covers them. `scope` identifies this table's writer among all writers of this and
-    /// other jobs that ever wrote to the same place, and stays the same while the job resumes from its own
+    /// other jobs that ever wrote to the same place. It stays the same while the job resumes from its own
     /// checkpoints.
     ExactlyOnce {
         /// Letters, digits and hyphens.
@@ -60,15 +60,15 @@ pub enum Delivery {
     },
 }
 
-/// Scopes that a table's writer had before. A job that passes over a damaged checkpoint gives its writers new
-/// scopes, because epochs come again whose results may be visible. What the older checkpoint holds is still
-/// of the former scope.
+/// Scopes that a table's writer had before. A job that skips a damaged checkpoint gives its writers new
+/// scopes, because it repeats epochs whose results may be visible. The committables of the older checkpoint
+/// still have the former scope.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Former {
     /// The scope under which the restored committables were prepared, then others that may have been used
     /// since. Empty if the writer keeps its scope.
     pub scopes: Vec<String>,
-    /// Number of the tasks that had prepared for them, as far as it is known.
+    /// Number of the tasks that prepared for them, as far as it is known.
     pub tasks: u32,
 }
 
@@ -119,37 +119,37 @@ pub trait Host: Send + Sync {
         Ok(true)
     }
 
-    /// Whether the incarnation is over: another process may own the job by now. A waiting caller gives up
-    /// then and commits nothing any more.
+    /// Whether the incarnation is over: another process may own the job by now. A waiting caller then gives
+    /// up and commits nothing more.
     fn is_cancelled(&self) -> bool;
 
     /// A list that all tasks of the incarnation share under this key, such as the files of a table. The first
-    /// caller creates the list; the others get a copy of it.
+    /// caller creates the list; the others get a copy.
     fn agreed(&self, key: &str, list: &mut dyn FnMut() -> Result<Vec<String>>) -> Result<Vec<String>> {
         let _ = key;
         list()
     }
 
-    /// A task finds that a system has not answered since then. Returns whether it is the first of the
-    /// incarnation's tasks: that one notifies the user.
+    /// Reports that a system has not answered this task since `since`. Returns true to the first task of the
+    /// incarnation that reports it: that task notifies the user.
     fn outage_begins(&self, system: &str, since: Nanos) -> bool {
         let _ = (system, since);
         true
     }
 
-    /// The system, which has not answered this task since then, answers it again. The last of the tasks that
-    /// found the outage gets the time when the first of them did, and notifies the user.
+    /// Reports that the system, which had not answered this task since `since`, answers again. The last task
+    /// of the outage gets the time at which the first one found it, and notifies the user.
     fn outage_ends(&self, system: &str, since: Nanos) -> Option<Nanos> {
         let _ = system;
         Some(since)
     }
 
-    /// Requests a checkpoint as soon as possible, because what is held until then takes much memory. Does not
+    /// Requests a checkpoint as soon as possible, because the sink holds much memory until then. Does not
     /// wait. Has no effect in a job without checkpoints.
     fn request_checkpoint(&self);
 
-    /// Waits for this time, or until the task must do something else than to wait for rows. Returns false at
-    /// once if it cannot.
+    /// Waits for this time, or until the task has something else to do than to wait for rows. Returns false
+    /// at once if the host cannot wait.
     fn wait(&self, _time: Duration) -> bool {
         false
     }
@@ -175,8 +175,8 @@ pub trait Source: Send {
     }
 
     /// From now on `poll` returns no further rows of exactly these partitions, which are too far ahead of
-    /// others. Rows that it has read already may still come. Returns false if the reader cannot do so: then
-    /// it goes on with all of them.
+    /// others. Rows that the reader has already read may still come. Returns false if the reader cannot hold
+    /// partitions: then it continues with all of them.
     fn hold(&mut self, _partitions: &BTreeSet<PartitionId>) -> Result<bool> {
         Ok(false)
     }
@@ -185,26 +185,26 @@ pub trait Source: Send {
     /// returns exactly the rows that follow.
     fn positions(&self) -> Result<Positions>;
 
-    /// Rows of this reader's partitions that are there and that `poll` has not returned yet, as far as the
-    /// reader knows without asking anybody. `None` if nobody knows, or if the rows have no time of arrival.
+    /// Rows of this reader's partitions that exist and that `poll` has not returned yet, as far as the reader
+    /// knows without a request. `None` if it does not know, or if the rows have no time of arrival.
     fn lag_rows(&self) -> Option<u64> {
         None
     }
 
-    /// Whether the reader may go on when the plan of the job changes, although other tasks' readers of the
-    /// table are opened anew. It must not if which partitions are its own depends on what they find.
+    /// Whether the reader may continue when the plan of the job changes, although other tasks' readers of the
+    /// table are opened anew. It must not if its choice of partitions depends on what other readers find.
     fn may_go_on(&self) -> bool {
         true
     }
 
-    /// Whether `poll` waits at the host, which ends the wait when the task has something else to do. It may
-    /// wait for longer then.
+    /// Whether `poll` waits at the host, which ends the wait when the task has something else to do. The task
+    /// may then let it wait longer.
     fn waits_at_host(&self) -> bool {
         false
     }
 
-    /// Every sink has written what it received up to the end of `epoch`: positions up to that cut may be
-    /// released.
+    /// Every sink has written what it received up to the end of `epoch`: resources for positions up to that
+    /// cut may be released.
     fn epoch_done(&mut self, _epoch: Epoch) -> Result<()> {
         Ok(())
     }
@@ -234,7 +234,7 @@ pub enum Polled {
 /// Rows that a source decoded.
 #[derive(Debug)]
 pub struct Rows {
-    /// The partition that they are from.
+    /// The partition that the rows are from.
     pub partition: PartitionId,
     /// The columns of the source's projection.
     pub batch: RecordBatch,
@@ -245,9 +245,9 @@ pub struct Rows {
 /// A record that could not be decoded.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Malformed {
-    /// Where it is: `events.ndjson line 17`, `topic ads partition 3 offset 18`.
+    /// Where the record is: `events.ndjson line 17`, `topic ads partition 3 offset 18`.
     pub place: String,
-    /// What is wrong with it.
+    /// What is wrong with the record.
     pub error: String,
     /// The record as read.
     pub record: Vec<u8>,
@@ -258,7 +258,7 @@ pub trait Sink: Send {
     /// Writes rows. May buffer.
     fn write(&mut self, batch: &RecordBatch) -> Result<()>;
 
-    /// No row at or below this event time follows, but late ones.
+    /// No row at or below this event time follows, except late ones.
     fn watermark(&mut self, watermark: EventTime) {
         let _ = watermark;
     }

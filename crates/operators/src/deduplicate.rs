@@ -1,9 +1,9 @@
-//! The first row of each key, of rows that stay: it stays too, and the others are left out.
+//! Deduplication of an append-only stream: the first row of each key is emitted, and the others are dropped.
 //!
-//! Which keys have had a row is all that is kept of them, so a row costs nothing once it has left. With event
-//! time, the first row of a key is the earliest one: rows wait until the watermark reaches them, unless their
-//! key has had one already, and are in their order then. Otherwise it is the one that comes first. With state
-//! on a local disk, keys that do not fit into memory are looked up when rows of them are next in their order.
+//! The only state is the set of keys that have had a row. With event time, the first row of a key is the
+//! earliest one: rows of new keys wait until the watermark reaches them, and are then processed in time
+//! order. Without event time, the first row is the one that arrives first. With state on a local disk, keys
+//! that do not fit into memory are looked up when their rows are due.
 
 #[cfg(test)]
 mod tests;
@@ -30,14 +30,14 @@ pub(crate) struct Deduplicate {
     dropped: Dropped,
 }
 
-/// The keys that have had a row: nothing but that.
+/// The keys that have had a row.
 struct Seen {
     table: Table,
     keys: usize,
     changes: Changes,
-    /// Those of the keys that were brought last that are on the disk.
+    /// Keys of the last batch that are on the disk.
     on_disk: Vec<usize>,
-    /// Keys whose time is over.
+    /// Keys whose time to live is over.
     over: Vec<usize>,
 }
 
@@ -103,7 +103,7 @@ impl Rows for Seen {
 
 impl Deduplicate {
     pub(crate) fn new(spec: &DeduplicateSpec, options: &JobOptions) -> Result<Deduplicate> {
-        // Of the memory before a disk, rows that wait take a part.
+        // Waiting rows take a part of the memory limit.
         let share = JobOptions { state_bytes: options.state_bytes / 2, ..options.clone() };
         let waiting =
             spec.time.map(|time| Waiting::new(Arc::clone(&spec.schema), spec.keys, Order::Time(time), &share));
@@ -122,7 +122,7 @@ impl Deduplicate {
         })
     }
 
-    /// Emits those of the next rows whose keys have had none, a piece at a time.
+    /// Emits those of the due rows whose keys have had none, a piece at a time.
     fn emit(&mut self, rows: &RecordBatch, out: &mut Output) -> Result<()> {
         let pieces = (0..rows.num_rows()).step_by(RESULT_ROWS);
         let pieces = pieces.map(|first| rows.slice(first, RESULT_ROWS.min(rows.num_rows() - first)));
@@ -144,7 +144,7 @@ impl Deduplicate {
         let known = self.state.keys.len();
         self.state.rows.on_disk.clear();
         if self.state.bring(&keys, rows.num_rows())?.is_some() {
-            // Half of the rows need fewer keys. A key takes little: it may be read for each part, and rows
+            // Half of the rows need fewer keys. Both halves may read the same key, which is small, and rows
             // stay in order.
             let half = rows.num_rows() / 2;
             self.state.divided.push_front(rows.slice(half, rows.num_rows() - half));
@@ -155,7 +155,7 @@ impl Deduplicate {
         on_disk.sort_unstable();
         let (mut next, mut firsts) = (known, Vec::new());
         for (row, id) in ids.iter().enumerate() {
-            // New ids are given in order.
+            // New ids are consecutive.
             if *id != next {
                 continue;
             }
@@ -180,8 +180,8 @@ impl Deduplicate {
         Ok(())
     }
 
-    /// The rows of a batch that wait: those that are not late, and whose keys are not known to have had a
-    /// row. Keys that live for a time may be forgotten until then.
+    /// The rows of a batch that must wait: they are not late, and their keys are not known to have had a row.
+    /// Keys with a time to live may be forgotten before the rows are due, so all of their rows wait.
     fn waiting_rows(&mut self, rows: &RecordBatch, time: usize) -> Result<Vec<usize>> {
         let mut kept = timely(rows.column(time), self.state.watermark, &mut self.dropped)?;
         if self.state.keys.len() > 0 && self.state.times.is_none() {
@@ -232,8 +232,8 @@ impl Operator for Deduplicate {
     }
 }
 
-/// Whether a deduplication can go on with the state of another one: the same rows wait in the same order, and
-/// keys are known for ever, or not.
+/// Whether a deduplication can take over the state of another one: the same rows wait in the same order, and
+/// both or neither have a time to live.
 pub(crate) fn goes_on(former: &DeduplicateSpec, next: &DeduplicateSpec) -> bool {
     let types = |spec: &DeduplicateSpec| -> Vec<(DataType, bool)> {
         spec.kept_columns().iter().map(|field| (field.data_type().clone(), field.is_nullable())).collect()

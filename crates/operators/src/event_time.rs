@@ -23,7 +23,7 @@ pub fn event_times(column: &ArrayRef) -> Result<Cow<'_, [i64]>> {
     })
 }
 
-/// The latest of these times, or `None` of none.
+/// The latest of these times. `None` if there are none.
 #[must_use]
 pub fn latest_time(times: &[i64]) -> Option<i64> {
     // Several maxima in parallel: with a single one, each comparison would wait for the one before.
@@ -102,8 +102,8 @@ pub(crate) struct WindowTimes {
     pub(crate) slide: i64,
     pub(crate) pane: i64,
     offset: i64,
-    /// A window begins where the one of this length begins that holds its last instant, and not `size` before
-    /// its end.
+    /// The length of the longest cumulating window. A cumulating window starts at the multiple of this length
+    /// at or before its last instant.
     cumulates: Option<i64>,
 }
 
@@ -165,7 +165,7 @@ impl WindowTimes {
         Some(self.first_start(pane).max(from)).filter(|start| *start <= self.last_start(pane))
     }
 
-    /// What a window that is named by `start` spans: its panes start within.
+    /// The range of the pane starts of the window that is named by `start`.
     pub(crate) fn span(&self, start: i64) -> Range<i64> {
         let end = start.saturating_add(self.size);
         match self.cumulates {
@@ -174,7 +174,7 @@ impl WindowTimes {
         }
     }
 
-    /// Where all windows of a pane begin, if they do so at the same time.
+    /// The common start of all windows of a pane, if they have one.
     pub(crate) fn common_start(&self, pane: i64) -> Option<i64> {
         self.cumulates.map(|_| self.last_start(pane))
     }
@@ -185,7 +185,7 @@ impl WindowTimes {
         self.last_start(pane).saturating_add(self.size - 1)
     }
 
-    /// The rows whose windows have all fired are those below this time.
+    /// Rows below this time are late: all of their windows have fired.
     pub(crate) fn late_below(&self, watermark: i64) -> i64 {
         // A row is late when last_start(time) + size - 1 <= watermark, that is last_start(time) <= watermark
         // + 1 - size.

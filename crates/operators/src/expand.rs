@@ -18,7 +18,7 @@ pub(crate) struct Expand {
 }
 
 struct Grouping {
-    /// Of each key, whether it is one of this grouping.
+    /// For each key: whether it belongs to this grouping.
     has: Vec<bool>,
     number: u64,
 }

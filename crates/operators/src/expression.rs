@@ -58,7 +58,7 @@ fn unknown(name: &str) -> Error {
 pub struct CompiledExpr {
     physical: Arc<dyn PhysicalExpr>,
     data_type: DataType,
-    /// For people.
+    /// For messages.
     text: String,
     may_fail: bool,
     constant: Option<ArrayRef>,

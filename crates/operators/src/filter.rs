@@ -12,11 +12,11 @@ use crate::expression::types_of;
 use crate::{CompiledExpr, Functions, Operator, Output};
 
 /// Conditions that cannot fail are evaluated together. A condition that may fail is evaluated only for the
-/// rows that pass those and the conditions before it. So `b <> 0 AND a / b > 1` does not depend on how rows
-/// are divided into batches.
+/// rows that satisfy those and the conditions before it. So the result of `b <> 0 AND a / b > 1` does not
+/// depend on how rows are divided into batches.
 pub(crate) struct Filter {
     conditions: Vec<CompiledExpr>,
-    /// The columns that it passes on, if not all.
+    /// The columns that it passes on. `None`: all.
     keep: Option<Vec<usize>>,
     schema: SchemaRef,
 }
@@ -52,7 +52,7 @@ impl Operator for Filter {
         for condition in &mut self.conditions {
             let passes = condition.evaluate_predicate(&batch)?;
             left -= 1;
-            // What no later condition reads is not copied.
+            // Columns that no later condition reads are not copied.
             if left == 0
                 && let Some(keep) = &self.keep
             {

@@ -1,11 +1,11 @@
-//! The first rows of each partition, in an order, of rows that stay: as an updating stream, or once, when the
-//! window of the partition ends.
+//! Top N of an append-only stream: the first rows of each partition in an order, either as an updating
+//! stream, or once, when the window of the partition ends.
 //!
-//! A row that is not among the first ones will never be, so nothing is kept of it. A batch is taken as a
-//! whole: each row is compared with the last one that counts, most often by one number, and only rows that
-//! are among the first ones at the batch's end are stored. The order is one of whole rows, whichever came
-//! first, and the same after a restore. With state on a local disk, a partition is in memory as a whole or
-//! not at all (`keyed_state::OnDisk`).
+//! A row that is not among the first ones can never become one, so it is not kept. A batch is processed as a
+//! whole: each row is compared with the last of the first rows, most often by one number, and only rows that
+//! are among the first ones at the end of the batch are stored. The order covers all columns, so it does not
+//! depend on arrival and is the same after a restore. With state on a local disk, a partition is in memory as
+//! a whole or not at all (`keyed_state::OnDisk`).
 
 mod emitted;
 mod partition;
@@ -34,7 +34,7 @@ use crate::{Dropped, Operator, Output, State};
 
 pub(crate) use self::snapshot::table;
 
-/// The partition of a row whose number another one may get.
+/// The partition of a row number that is free.
 const FREE: u32 = u32::MAX;
 
 pub(crate) struct FirstRows {
@@ -49,18 +49,18 @@ struct Partitions {
     partitions: Vec<Partition>,
     /// Number of partitions that have rows.
     live: usize,
-    /// The columns after the keys of rows that are, or were, among the first ones.
+    /// The columns after the keys of all current and removed first rows.
     rows: RowStore,
-    /// Of each row: its partition, and how many equal ones are among the first. None: the row is gone. Then
-    /// it has no partition either, once another row may take its number.
+    /// For each row: its partition, and the number of its copies among the first rows. With no copies, the
+    /// row is removed. Once its number may be reused, its partition is [`FREE`].
     groups: Vec<u32>,
     copies: Vec<u32>,
-    /// How many rows are not gone.
+    /// Number of rows that are not removed.
     live_rows: usize,
-    /// Memory of the partitions that have several rows.
+    /// Memory of the partitions that have more than one row.
     partition_bytes: usize,
     changes: Changes,
-    /// Rows are being restored: those that are gone are still in their partitions.
+    /// Rows are being restored: removed rows are still in their partitions.
     restores: bool,
     touched: Touched,
 }
@@ -68,14 +68,14 @@ struct Partitions {
 /// The partitions that a batch has changed, each once.
 #[derive(Default)]
 struct Touched {
-    /// The number of the batch that has changed a partition last.
+    /// For each partition: the number of the last batch that changed it.
     stamps: Vec<u32>,
     batch: u32,
     groups: Vec<u32>,
-    /// What each had before: the end of its part of `before`.
+    /// For each partition of the batch: the end of its former entries in `before`.
     ends: Vec<usize>,
     before: Vec<Entry>,
-    /// Rows that the batch has stored, and whether each row of the store is one of them.
+    /// Rows that the batch has stored, and for each row of the store whether it is one of them.
     stored: Vec<usize>,
     is_stored: Vec<bool>,
 }
@@ -100,7 +100,7 @@ impl FirstRows {
         &self.schema
     }
 
-    /// Adds the rows of a batch, and emits what differs among the first ones.
+    /// Adds the rows of a batch, and emits the changes among the first rows.
     fn take_in(&mut self, batch: &RecordBatch, out: &mut Output) -> Result<()> {
         let columns: Vec<ArrayRef> = batch.columns().iter().map(canonical).collect();
         let (keys, values) = columns.split_at(self.spec.keys);
@@ -128,8 +128,8 @@ impl FirstRows {
         self.state.keep_to_size(0).map(|_| ())
     }
 
-    /// Emits the next partitions whose windows have ended, then forgets them. False if everything had been
-    /// emitted.
+    /// Emits the next partitions whose windows have ended, then forgets them. Returns false if nothing was
+    /// left.
     fn go_on_firing(&mut self, out: &mut Output) -> Result<bool> {
         let schema = &self.schema;
         let rows_of_each = usize::try_from(self.spec.limit).unwrap_or(RESULT_ROWS).clamp(1, RESULT_ROWS);
@@ -170,7 +170,7 @@ impl Partitions {
         })
     }
 
-    /// Puts a row of a batch among the first ones of its partition, if it is one of them.
+    /// Inserts a row of a batch into its partition, if it is among the first ones.
     fn compete(&mut self, group: usize, prefix: u64, (values, row): (&[Values<'_>], usize)) -> Result<()> {
         if self.spec.latest {
             return self.replace(group, prefix, (values, row));
@@ -178,7 +178,7 @@ impl Partitions {
         let (partition, limit) = (&mut self.partitions[group], self.spec.limit);
         let is_full = partition.rows() >= limit;
         let order = |entry: &Entry| order(&self.rows, entry, prefix, (values, row));
-        // An equal row would be behind it.
+        // An equal row would be after it.
         if is_full && partition.entries().last().is_none_or(|last| order(last).is_le()) {
             return Ok(());
         }
@@ -194,7 +194,7 @@ impl Partitions {
         Ok(())
     }
 
-    /// Takes a row of a batch for the one of its partition, unless that is before it in the order.
+    /// Inserts a row of a batch into a partition with a limit of one, unless the present row comes first.
     fn replace(&mut self, group: usize, prefix: u64, (values, row): (&[Values<'_>], usize)) -> Result<()> {
         let partition = &mut self.partitions[group];
         if let Some(entry) = partition.entries().first() {
@@ -214,7 +214,7 @@ impl Partitions {
         Ok(())
     }
 
-    /// Stores the rows of a batch that are among the first ones, and forgets those that are not any more.
+    /// Stores the rows of a batch that are among the first ones, and removes those that no longer are.
     fn store(&mut self, values: &[Values<'_>], mut times: Option<&mut TimeToLive>) -> Result<()> {
         let mut new = Vec::new();
         for (place, group) in self.touched.groups.iter().enumerate() {
@@ -264,7 +264,7 @@ impl Partitions {
         self.rows.put(values, &new, stored)
     }
 
-    /// What the batch has stored is there from now on. Other rows may take the places of those that are gone.
+    /// The rows that the batch has stored become former rows. The numbers of removed rows become free.
     fn free_former(&mut self) {
         let Touched { stored, is_stored, before, .. } = &mut self.touched;
         stored.drain(..).for_each(|row| is_stored[row] = false);
@@ -273,14 +273,15 @@ impl Partitions {
         }
     }
 
-    /// Rows that are gone need not be in a snapshot any more.
+    /// Snapshots no longer need the removed rows: their numbers become free.
     fn free_gone(&mut self) {
         for row in 0..self.copies.len() {
             free_if_gone(row, &self.copies, &mut self.groups, &self.changes, &mut self.rows);
         }
     }
 
-    /// Forgets rows that are gone, once they are most. None may be waiting for a snapshot.
+    /// Frees the memory of removed rows, once most rows are removed. No removed row may be pending for a
+    /// snapshot.
     fn remove_gone(&mut self) -> Result<()> {
         let gone = self.rows.len().saturating_sub(self.live_rows + self.changes.len());
         if gone <= self.rows.len() / 2 + SPARSE_MIN {
@@ -301,7 +302,7 @@ impl Partitions {
         Ok(())
     }
 
-    /// Forgets the rows of a partition, without taking them back.
+    /// Forgets the rows of a partition, without a retraction.
     fn forget_partition(&mut self, group: usize) {
         let partition = std::mem::take(&mut self.partitions[group]);
         self.partition_bytes -= partition.size_bytes();
@@ -314,7 +315,7 @@ impl Partitions {
     }
 }
 
-/// Lets another row take the place of one that is gone, unless a snapshot must say so.
+/// Frees the number of a removed row, unless a snapshot must still contain its removal.
 fn free_if_gone(row: usize, copies: &[u32], groups: &mut [u32], changes: &Changes, rows: &mut RowStore) {
     if copies[row] == 0 && groups[row] != FREE && !changes.has(row) {
         groups[row] = FREE;
@@ -322,7 +323,7 @@ fn free_if_gone(row: usize, copies: &[u32], groups: &mut [u32], changes: &Change
     }
 }
 
-/// Whether an entry is before a row of a batch, or behind it.
+/// How an entry compares with a row of a batch.
 #[inline]
 fn order(rows: &RowStore, entry: &Entry, prefix: u64, (values, row): (&[Values<'_>], usize)) -> Ordering {
     entry.prefix.cmp(&prefix).then_with(|| rows.order(values, row, other(entry)).reverse())
@@ -337,7 +338,7 @@ fn other(entry: &Entry) -> Other {
 }
 
 impl Touched {
-    /// The next batch begins.
+    /// Begins the next batch.
     fn begin(&mut self) {
         self.groups.clear();
         self.ends.clear();
@@ -349,7 +350,7 @@ impl Touched {
         }
     }
 
-    /// A partition is about to be changed. Returns whether this is the first time.
+    /// Notes that a partition is about to change. Returns whether this is its first change in the batch.
     fn add(&mut self, group: u32, partition: &Partition) -> bool {
         let is_new = std::mem::replace(&mut self.stamps[group as usize], self.batch) != self.batch;
         if is_new {
@@ -361,7 +362,7 @@ impl Touched {
     }
 }
 
-/// What a partition had before.
+/// The former entries of a partition.
 fn before<'a>(ends: &[usize], before: &'a [Entry], place: usize) -> &'a [Entry] {
     let start = place.checked_sub(1).map_or(0, |former| ends[former]);
     &before[start..ends[place]]

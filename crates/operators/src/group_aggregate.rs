@@ -1,8 +1,8 @@
-//! Aggregation by keys without a window: results of all rows so far, as an updating stream.
+//! Aggregation by keys without a window: the results over all rows so far, as an updating stream.
 //!
-//! A batch is taken as a whole. The results of the groups that it touches are read before and after it; what
-//! differs leaves as the former row with weight -1 and the new one with weight 1. So a group that many rows
-//! of a batch touch changes once.
+//! A batch is processed as a whole. The results of the groups that it touches are read before and after it.
+//! If they differ, the former row is emitted with weight -1 and the new one with weight 1. So a group that
+//! many rows of a batch touch changes once.
 //!
 //! State is a table of groups and, for functions that keep values, one table each. A row of a snapshot
 //! replaces all earlier rows of its key: it has the number of its snapshot. With state on a local disk, a
@@ -47,26 +47,26 @@ const GATHERED_SHARE: usize = 8;
 
 pub(crate) struct GroupAggregate {
     schema: SchemaRef,
-    /// Whether results are taken back.
+    /// Whether results may be retracted.
     is_updating: bool,
     keys: Vec<CompiledExpr>,
     weight: Option<usize>,
     state: KeyedState<Groups>,
     gathered: Gathered,
-    /// Event time that has come after what was gathered.
+    /// The event time that has been reached since the first gathered batch.
     arrived: Option<EventTime>,
     touched: Touched,
 }
 
-/// The groups of a batch, each once.
+/// The groups that a batch touches, each once.
 #[derive(Default)]
 struct Touched {
     groups: Vec<usize>,
-    /// A row of each.
+    /// For each: one of its rows.
     rows: Vec<u64>,
-    /// Whether each existed before.
+    /// For each: whether it existed before.
     existed: Vec<bool>,
-    /// The number of its rows before.
+    /// For each: its number of rows before.
     counts: Vec<i64>,
 }
 
@@ -107,7 +107,7 @@ impl GroupAggregate {
         Ok(Some(weights.values()))
     }
 
-    /// Adds the rows of a batch, and emits what differs.
+    /// Adds the rows of a batch, and emits the results that differ.
     fn add(&mut self, batch: &RecordBatch, out: &mut Output) -> Result<()> {
         let weights = self.weights(batch)?;
         let keys = self.keys.iter_mut().map(|key| Ok(canonical(&key.evaluate(batch)?))).collect::<Result<Vec<_>>>()?;
@@ -136,15 +136,15 @@ impl GroupAggregate {
         match (self.is_updating, self.state.windows.is_some()) {
             (true, _) => emit(&self.changed(&keys, before.as_deref(), &shown)?, out),
             (false, false) => emit(&self.new_groups(&keys)?, out),
-            // Results come when their windows end.
+            // Results are emitted when their windows end.
             (false, true) => {}
         }
         self.state.remove_dead()?;
         self.state.keep_to_size(0).map(|_| ())
     }
 
-    /// Emits a piece of the results of windows that end, then forgets what no row changes any more. Returns
-    /// false if nothing was left.
+    /// Emits a piece of the results of windows that end, then forgets groups that can no longer change.
+    /// Returns false if nothing was left.
     fn go_on_firing(&mut self, out: &mut Output) -> Result<bool> {
         let (schema, is_updating) = (&self.schema, self.is_updating);
         self.state.go_on_firing(RESULT_ROWS, out, |state, groups, out| {
@@ -175,7 +175,7 @@ impl Operator for GroupAggregate {
     }
 
     fn watermark(&mut self, watermark: EventTime, out: &mut Output) -> Result<()> {
-        // What was gathered came before.
+        // The gathered rows arrived before the watermark.
         self.flush(out)?;
         self.arrived = Some(watermark);
         self.more(out).map(|_| ())
@@ -208,12 +208,12 @@ impl GroupAggregate {
         self.state.work()
     }
 
-    /// The former and the new rows of the groups that differ.
+    /// The former and the new rows of the groups whose results differ.
     fn changed(&self, keys: &[ArrayRef], before: Option<&[ArrayRef]>, shown: &[(bool, bool)]) -> Result<RecordBatch> {
         let Touched { groups, rows, .. } = &self.touched;
         let after = self.state.rows.results(groups)?;
         let same = before.map(|before| same(before, &after, groups.len())).transpose()?;
-        // Pairs of (0 before, 1 after) and the place of the group.
+        // Pairs of 0 (before) or 1 (after), and the index of the group.
         let mut order: Vec<(usize, usize)> = Vec::with_capacity(groups.len() * 2);
         for (place, (was, is)) in shown.iter().enumerate() {
             if *was && *is && same.as_ref().is_some_and(|same| same.value(place)) {
@@ -236,7 +236,7 @@ impl GroupAggregate {
         Ok(RecordBatch::try_new(Arc::clone(&self.schema), columns)?)
     }
 
-    /// The groups that did not exist before. They have no aggregates, and stay as they are.
+    /// The groups that did not exist before. They have no aggregates, so their rows never change.
     fn new_groups(&self, keys: &[ArrayRef]) -> Result<RecordBatch> {
         let Touched { rows, existed, .. } = &self.touched;
         let new: UInt64Array =
@@ -247,14 +247,14 @@ impl GroupAggregate {
     }
 }
 
-/// Emits rows in pieces, of which there may be many if batches were gathered.
+/// Emits rows in pieces: there may be many if batches were gathered.
 fn emit(rows: &RecordBatch, out: &mut Output) {
     for first in (0..rows.num_rows()).step_by(RESULT_ROWS) {
         out.batch(rows.slice(first, RESULT_ROWS.min(rows.num_rows() - first)));
     }
 }
 
-/// Which results are the same.
+/// For each group: whether its results are the same.
 pub(crate) fn same(before: &[ArrayRef], after: &[ArrayRef], len: usize) -> Result<BooleanArray> {
     let mut same = BooleanArray::from(vec![true; len]);
     for (before, after) in before.iter().zip(after) {

@@ -1,7 +1,7 @@
-//! What joins of streams keep: the rows of each side by their keys, in memory and on a local disk.
+//! The state of joins of streams: the rows of each side by their keys, in memory and on a local disk.
 //!
-//! All sides have the same key columns, and one table of keys. The rows of a key are in memory, those of all
-//! sides, or none of them (`keyed_state::OnDisk`). Snapshots have a table for each side.
+//! All sides have the same key columns, and one table of keys. A key is in memory with its rows of all sides,
+//! or not at all (`keyed_state::OnDisk`). Snapshots have a table for each side.
 
 mod expiry;
 mod kept;
@@ -29,7 +29,7 @@ use crate::keyed_state::{
 use crate::operator::StateShape;
 use crate::row_store::once;
 
-/// What a table of a side is made with.
+/// What is needed to create the table of a side.
 pub(crate) struct SideShape<'a> {
     pub(crate) spec: &'a StreamSideSpec,
     pub(crate) role: Role,
@@ -37,14 +37,14 @@ pub(crate) struct SideShape<'a> {
     pub(crate) table: String,
     /// Columns in snapshots, without those that the table adds.
     pub(crate) fields: Vec<Field>,
-    /// Its rows appear in pairs. Otherwise it is only asked for matches.
+    /// Whether its rows are emitted in pairs. Otherwise the side is only probed for matches.
     pub(crate) gives_pairs: bool,
 }
 
 /// The state of a join: the rows of all sides by their keys.
 pub(crate) type Tables = KeyedState<Sides>;
 
-/// The rows of all sides. Each row has a time to live of its own, if rows have one.
+/// The rows of all sides. Rows, not keys, have a time to live.
 pub(crate) struct Sides {
     pub(crate) sides: Vec<Side>,
     tables: Vec<Table>,
@@ -60,11 +60,11 @@ pub(crate) struct Rows {
     pub(crate) weights: Vec<i64>,
 }
 
-/// Rows whose keys were to be brought into memory.
+/// Rows whose keys were to be loaded into memory.
 pub(crate) enum Brought {
     /// The rows, and the ids of their keys.
     All(Rows, Vec<usize>),
-    /// That would be too much at once.
+    /// The keys do not fit into memory at once.
     Halves([Rows; 2]),
 }
 
@@ -94,7 +94,7 @@ impl Sides {
 }
 
 impl Tables {
-    /// For sides with so many key columns.
+    /// Sides with this number of key columns.
     pub(crate) fn of_sides(
         shapes: Vec<SideShape<'_>>,
         keys: usize,
@@ -109,8 +109,8 @@ impl Tables {
         KeyedState::new(sides, Keys { types, time_to_live_ms: None, window: None, wait_ms }, options)
     }
 
-    /// The rows of a batch of a side: those that may match others, and those that match none, because a key
-    /// is NULL.
+    /// Divides the rows of a batch of a side into those that may have matches and those that have none,
+    /// because a key is NULL.
     pub(crate) fn with_keys(&self, side: usize, batch: &RecordBatch) -> Result<(Rows, Option<Rows>)> {
         let (columns, weights) = self.rows.sides[side].divide(batch)?;
         let rows = Rows { columns: columns.iter().map(canonical).collect(), weights };
@@ -123,7 +123,7 @@ impl Tables {
         Ok((rows.at(&with.into())?, Some(rows.at(&without.into())?)))
     }
 
-    /// Gets the keys of rows, with all that there is of them, into memory.
+    /// Loads the keys of rows, with all rows of these keys, into memory.
     pub(crate) fn bring_rows(&mut self, rows: Rows) -> Result<Brought> {
         match self.bring(&rows.columns[..self.key_types.len()], rows.weights.len())? {
             None => Ok(Brought::All(rows, std::mem::take(&mut self.ids))),
@@ -137,7 +137,7 @@ impl Tables {
         self.rows.sides[side].add((keys, count), (&rows.columns, self.key_types.len()), &rows.weights)
     }
 
-    /// Memory for the ids of the next keys.
+    /// Returns the memory of a list of ids for reuse.
     pub(crate) fn give_back(&mut self, ids: Vec<usize>) {
         self.ids = ids;
     }
@@ -221,7 +221,7 @@ impl keyed_state::Rows for Sides {
         self.sides.iter().map(Side::size_bytes).sum()
     }
 
-    /// The keys of rows that exist, once most do not.
+    /// The keys that still have rows, once most have none.
     fn living(&mut self) -> Result<Option<Vec<usize>>> {
         let rows: usize = self.sides.iter().map(Side::len).sum();
         let dead: usize = self.sides.iter().map(Side::dead).sum();
@@ -262,7 +262,7 @@ impl keyed_state::Rows for Sides {
         Ok(())
     }
 
-    /// Rows whose time had ended have appeared before the snapshot.
+    /// Rows whose time had ended were emitted before the snapshot.
     fn restored(state: &mut KeyedState<Self>) -> Result<()> {
         let watermark = EventTime(state.watermark);
         state.rows.sides.iter_mut().for_each(|side| _ = side.expire(watermark));
@@ -325,7 +325,7 @@ pub(crate) fn columns(shape: &StateShape) -> Vec<(DataType, bool)> {
     shape.schema.fields().iter().map(|field| (field.data_type().clone(), field.is_nullable())).collect()
 }
 
-/// The columns of rows. Texts are long, and what says where they are is short.
+/// The columns of rows. Each row is gathered once: texts are longer than their indices.
 fn each_once(rows: &[usize], columns: impl Fn(&[usize]) -> Result<Vec<ArrayRef>>) -> Result<Vec<ArrayRef>> {
     match once(rows) {
         Some((rows, places)) => columns(&rows)?.iter().map(|column| Ok(take(column, &places, None)?)).collect(),
@@ -333,8 +333,8 @@ fn each_once(rows: &[usize], columns: impl Fn(&[usize]) -> Result<Vec<ArrayRef>>
     }
 }
 
-/// The rows of a batch with what they add up to, given their ids: what is taken back comes before what takes
-/// its place. So the last row of a key is the one that is there.
+/// The ids of a batch with the sums of their weights. Retractions come first, so that the last row of a key
+/// is the current one.
 pub(crate) fn in_order(ids: &[usize], weights: &[i64]) -> Vec<(usize, i64)> {
     let mut sums: BTreeMap<usize, (usize, i64)> = BTreeMap::new();
     for (row, (id, weight)) in ids.iter().zip(weights).enumerate() {

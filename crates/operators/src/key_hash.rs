@@ -13,15 +13,15 @@ use crate::key_table::prefetch;
 
 /// How many texts ahead their bytes are prefetched.
 const PREFETCH_DISTANCE: usize = 16;
-/// A view has its length in the low 32 bits, and a text of so many bytes in the others; else a prefix, the
-/// number of a buffer, and a place.
+/// A view has its length in the low 32 bits. A text of up to this number of bytes lies in the other bits; a
+/// longer text has its prefix, the number of a buffer, and an offset there.
 const INLINE_BYTES: u32 = 12;
 
 /// Folded in for a null, so that a null key has a key group like any other.
 const NULL: u64 = 0x6e75_6c6c_6e75_6c6c;
 
-/// Writes the hash of each row's key into `hashes`. All columns have the same length; no column gives the
-/// seed.
+/// Writes the hash of each row's key into `hashes`. All columns have the same length. Without columns, each
+/// hash is the seed.
 pub fn hash_keys(columns: &[ArrayRef], rows: usize, hashes: &mut Vec<u64>) -> Result<()> {
     hashes.clear();
     let Some((first, others)) = columns.split_first() else {
@@ -92,8 +92,8 @@ fn fold_column(column: &ArrayRef, hashes: &mut [u64]) -> Result<()> {
     Ok(())
 }
 
-/// Prefetches the bytes of a text some rows after this one. Texts that are not in their views lie apart after
-/// a filter.
+/// Prefetches the bytes of the text [`PREFETCH_DISTANCE`] rows ahead. After a filter, texts outside of their
+/// views lie far apart.
 #[inline]
 pub(crate) fn prefetch_text(views: &[u128], buffers: &[Buffer], row: usize) {
     if let Some(ahead) = views.get(row + PREFETCH_DISTANCE)

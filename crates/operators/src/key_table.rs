@@ -126,8 +126,7 @@ impl KeyTable {
         }
     }
 
-    /// Maps the key of each of so many rows to its id, adding the keys that are new. `hashes` is memory for
-    /// their hashes.
+    /// Maps the key of each of `rows` rows to its id, and adds new keys. `hashes` is reused memory.
     pub(crate) fn intern_rows(
         &mut self,
         columns: &[ArrayRef],
@@ -145,8 +144,7 @@ impl KeyTable {
         self.intern(columns, hashes, out)
     }
 
-    /// Maps each row's key to its id, adding the keys that are new. `hashes` are those of
-    /// [`key_hash::hash_keys`].
+    /// Maps each row's key to its id, and adds new keys. `hashes` are those of [`key_hash::hash_keys`].
     pub(crate) fn intern(&mut self, columns: &[ArrayRef], hashes: &[u64], out: &mut Vec<usize>) -> Result<()> {
         let ids = &mut self.ids;
         let nulls = columns.first().and_then(|c| c.nulls()).filter(|n| n.null_count() > 0);
@@ -163,7 +161,7 @@ impl KeyTable {
             Table::WordsById(table, keys) => {
                 let words = words_of(&columns[0])?;
                 intern_all(table, |row| words[row], hashes, nulls, ids, out);
-                // New ids are given in order.
+                // New ids are consecutive.
                 for (row, id) in out.iter().enumerate() {
                     if *id == keys.len() {
                         keys.push(if ids.null == Some(*id as u32) { 0 } else { words[row] });
@@ -231,7 +229,7 @@ impl KeyTable {
         })
     }
 
-    /// The keys of these ids, as columns. Only of a table [by id](KeyTable::by_id).
+    /// The keys of these ids, as columns. Only for a table [by id](KeyTable::by_id).
     pub(crate) fn keys_of(&self, ids: &[usize]) -> Result<Vec<ArrayRef>> {
         match &self.table {
             Table::Unit => Ok(Vec::new()),
@@ -247,7 +245,7 @@ impl KeyTable {
         }
     }
 
-    /// Keeps these keys only; the first of them gets the id 0. Returns them as columns. Only of a table [by
+    /// Keeps these keys only; the first of them gets the id 0. Returns them as columns. Only for a table [by
     /// id](KeyTable::by_id).
     pub(crate) fn keep(&mut self, ids: &[usize]) -> Result<Vec<ArrayRef>> {
         let columns = self.keys_of(ids)?;
@@ -258,7 +256,7 @@ impl KeyTable {
         Ok(columns)
     }
 
-    /// The first columns of the keys of these ids. Only of a table of several columns.
+    /// The first columns of the keys of these ids. Only for a table of several columns.
     pub(crate) fn first_of(&self, ids: &[usize]) -> Result<ArrayRef> {
         match &self.table {
             Table::Columns(table) => table.first_of(ids),
@@ -333,7 +331,7 @@ pub(crate) fn prefetch<T>(slots: &[T], index: usize) {
 }
 
 /// Advises the system to use large pages for a table with random access. With small pages nearly every access
-/// to a large table would also miss the page table's cache, which costs twice as much in a virtual machine.
+/// to a large table would also miss the TLB, which costs twice as much in a virtual machine.
 fn prefer_huge_pages<T>(room: &Vec<T>) {
     #[cfg(target_os = "linux")]
     {
@@ -351,15 +349,15 @@ fn prefer_huge_pages<T>(room: &Vec<T>) {
     let _ = room;
 }
 
-/// What is smaller is left to the allocator, which keeps it for the next table.
+/// Smaller allocations are left to the allocator, which keeps them for the next table.
 #[cfg(target_os = "linux")]
 const KEPT_BYTES_MAX: usize = 64 << 20;
 /// Bytes that are given back at once.
 #[cfg(target_os = "linux")]
 const GIVEN_BACK_BYTES: usize = 1 << 20;
 
-/// Gives the memory of keys back to the system in pieces. A gigabyte at once takes a tenth of a second, in
-/// which no other thread of the process gets memory that is new.
+/// Returns the memory of keys to the system in pieces. To unmap a gigabyte at once takes a tenth of a second,
+/// during which no other thread of the process gets new memory.
 pub(crate) fn give_back(keys: &mut Vec<u8>) {
     keys.clear();
     #[cfg(target_os = "linux")]

@@ -1,9 +1,9 @@
-//! The state of operators with keys: written once, whatever an operator keeps of a key.
+//! The state of operators with keys, whatever an operator keeps for a key.
 //!
-//! A [`KeyedState`] has the keys and their ids, the operator's [`Rows`], and what follows from both:
-//! snapshots and what they emit, the time to live of keys, windows that fire, timers, rows that wait, and the
-//! disk for what does not fit into memory (`on_disk`). An operator asks it to [bring](KeyedState::bring) the
-//! keys of a batch into memory, and changes their rows.
+//! A [`KeyedState`] has the keys and their ids, the operator's [`Rows`], and everything that depends on both:
+//! snapshots, the time to live of keys, windows that fire, timers, rows that wait, and the disk for keys that
+//! do not fit into memory (`on_disk`). An operator asks it to [bring](KeyedState::bring) the keys of a batch
+//! into memory, and then changes their rows.
 
 mod changes;
 #[cfg(test)]
@@ -47,47 +47,45 @@ use crate::waiting::Waiting;
 pub(crate) struct KeyedState<R> {
     pub(crate) keys: KeyTable,
     pub(crate) key_types: Vec<DataType>,
-    /// What the operator keeps for the keys.
+    /// The operator's rows for the keys.
     pub(crate) rows: R,
-    /// How often keys and rows have got other ids.
+    /// How often keys and rows have been given new ids.
     pub(crate) renumbered: usize,
     /// The tables of `rows`, as they are in snapshots.
     shapes: Vec<StateShape>,
     snapshots: Snapshots,
-    /// When keys were changed last, if they do not live for ever.
+    /// When keys were changed last, if they have a time to live.
     pub(crate) times: Option<TimeToLive>,
-    /// If the keys are of windows.
+    /// The windows of the keys, if a key column is a window.
     pub(crate) windows: Option<Windows>,
-    /// Keys of a window on the disk that fire.
+    /// Keys of a firing window, read from the disk.
     slice: Option<Box<KeyedState<R>>>,
     /// Rows that wait for event time before they change anything. Their table comes first.
     pub(crate) waiting: Option<Waiting>,
-    /// When something is to be done with keys on the disk, and hashes of keys with which something may be to
-    /// be done now.
+    /// Times at which the operator must process keys on the disk, and the hashes of keys that may be due.
     pub(crate) timers: Option<Timers>,
     pub(crate) due: Vec<Vec<u64>>,
-    /// Event time that the operator has reached, and the one that it is about to reach.
+    /// The event time that the operator has reached, and the one that it is about to reach.
     pub(crate) watermark: i64,
     pub(crate) firing: Option<i64>,
     pub(crate) bytes_max: usize,
-    /// Where keys are that do not fit into memory.
+    /// Keys that do not fit into memory.
     pub(crate) disk: Option<OnDisk>,
     /// Parts of a batch whose keys do not fit into memory at once.
     pub(crate) divided: VecDeque<RecordBatch>,
-    /// The hashes and the ids of the keys that were brought last.
+    /// The hashes and the ids of the keys of the last batch.
     pub(crate) hashes: Vec<u64>,
     pub(crate) ids: Vec<usize>,
 }
 
-/// What a [`KeyedState`] is made with.
+/// The parameters of a [`KeyedState`].
 pub(crate) struct Keys {
     pub(crate) types: Vec<DataType>,
     /// How long a key lives without a change.
     pub(crate) time_to_live_ms: Option<i64>,
-    /// The key column that has the last instant of a window, and how many milliseconds after it the window is
-    /// still changed.
+    /// The key column with the last instant of a window, and the allowed lateness in milliseconds.
     pub(crate) window: Option<(usize, i64)>,
-    /// The operator waits for about so many milliseconds until it does something with a key.
+    /// About how long the operator waits before it must process a key again, in milliseconds.
     pub(crate) wait_ms: Option<i64>,
 }
 
@@ -132,16 +130,16 @@ impl<R: Rows> KeyedState<R> {
         Ok(state)
     }
 
-    /// Before each batch and watermark: nothing else is restored.
+    /// Ends a restore. Called before each batch and watermark.
     pub(crate) fn settle(&mut self) -> Result<()> {
         R::settle(self)?;
         self.rows.changes(&mut |changes| changes.restored());
         self.disk.as_mut().map_or(Ok(()), OnDisk::restored)
     }
 
-    /// Gets the keys of so many rows into memory, with all rows that they have: their ids are in `self.ids`.
-    /// If that is too much at once, what is in memory makes room, and the rows are to come again, divided by
-    /// their keys: each half needs half of the keys.
+    /// Loads the keys of rows into memory, with all of their rows: their ids are in `self.ids`. If they do
+    /// not fit at once, the tables are written to the disk, and the rows are returned in two parts, divided
+    /// by their keys: each part needs half of the keys.
     pub(crate) fn bring(&mut self, keys: &[ArrayRef], rows: usize) -> Result<Option<[UInt64Array; 2]>> {
         hash_keys(keys, rows, &mut self.hashes)?;
         let known = self.keys.len();
@@ -156,7 +154,7 @@ impl<R: Rows> KeyedState<R> {
         Ok(Some(halves))
     }
 
-    /// Keeps the halves of a batch for later.
+    /// Keeps the two parts of a batch for later.
     pub(crate) fn divide(&mut self, batch: &RecordBatch, halves: &[UInt64Array; 2]) -> Result<()> {
         for half in halves.iter().rev() {
             self.divided.push_front(take_record_batch(batch, half)?);
@@ -164,8 +162,8 @@ impl<R: Rows> KeyedState<R> {
         Ok(())
     }
 
-    /// Reads the keys of `self.ids` that have come into the table, from the id `known` on. False if that is
-    /// too much at once.
+    /// Reads the keys of `self.ids` that are new in the table, from the id `known` on, from the disk. Returns
+    /// false if they do not fit into memory at once.
     fn load(&mut self, known: usize) -> Result<bool> {
         let Some(disk) = self.disk.as_ref().filter(|disk| !disk.is_empty()) else { return Ok(true) };
         let windows = self.windows.as_ref();
@@ -176,11 +174,12 @@ impl<R: Rows> KeyedState<R> {
         Ok(true)
     }
 
-    /// Takes rows of each table of the disk, of the keys with an id from `known` on, which have no others.
+    /// Takes rows of each table of the disk. Only keys with an id from `known` on get them: they have no
+    /// others.
     fn load_rows(&mut self, tables: &[RecordBatch], known: usize) -> Result<()> {
         for (table, rows) in tables.iter().enumerate().filter(|(_, rows)| rows.num_rows() > 0) {
             let mut ids = self.intern(rows)?;
-            // Another key with the same hash may be in memory, where it is later.
+            // Another key with the same hash may be in memory already, with newer rows.
             let is_new: BooleanArray = ids.iter().map(|id| Some(*id >= known)).collect();
             let rows = filter_record_batch(rows, &is_new)?;
             ids.retain(|id| *id >= known);
@@ -194,7 +193,7 @@ impl<R: Rows> KeyedState<R> {
         Ok(())
     }
 
-    /// Notes which of these keys are of windows that have fired.
+    /// Notes which of these keys belong to windows that have fired.
     fn note_fired(&mut self, ids: &[usize]) {
         if let Some(windows) = &self.windows {
             self.rows.had_fired(&ids.iter().copied().filter(|id| windows.has_fired(*id)).collect::<Vec<_>>());
@@ -220,7 +219,7 @@ impl<R: Rows> KeyedState<R> {
         Ok(ids)
     }
 
-    /// Reads the next keys with which something may be to be done. False if there are none.
+    /// Reads the next keys that may be due from the disk. Returns false if there are none.
     pub(crate) fn load_due(&mut self) -> Result<bool> {
         let (Some(disk), Some(timers)) = (&self.disk, &mut self.timers) else { return Ok(false) };
         let next = self.due.pop().map_or_else(|| timers.next(), |hashes| Ok(Some(hashes)))?;
@@ -228,7 +227,7 @@ impl<R: Rows> KeyedState<R> {
         match disk.look_up(hashes.clone())? {
             Some(tables) => self.load_rows(&tables, self.keys.len())?,
             None => {
-                // What is in memory makes room, and half of the keys have less.
+                // The tables are written to the disk, and the next attempt loads half of the keys.
                 let half = hashes.split_off(hashes.len() / 2);
                 self.due.extend([half, hashes]);
                 self.put_away()?;
@@ -237,7 +236,7 @@ impl<R: Rows> KeyedState<R> {
         Ok(true)
     }
 
-    /// Writes what has changed to the disk, and starts again with empty tables.
+    /// Writes all changes to the disk, and empties the tables.
     pub(crate) fn put_away(&mut self) -> Result<()> {
         if self.timers.is_some() {
             let (times, keys): (Vec<i64>, Vec<usize>) = self.rows.timers()?.into_iter().unzip();
@@ -264,8 +263,7 @@ impl<R: Rows> KeyedState<R> {
         Ok(())
     }
 
-    /// Gives back the memory of keys without rows, once they are most. Keys have other ids then. Returns
-    /// whether ids are others.
+    /// Frees the memory of keys without rows, once they are the majority. Returns whether keys have new ids.
     pub(crate) fn remove_dead(&mut self) -> Result<bool> {
         let Some(keys) = self.rows.living()? else { return Ok(false) };
         self.renumbered += 1;
@@ -276,7 +274,7 @@ impl<R: Rows> KeyedState<R> {
         Ok(true)
     }
 
-    /// Rows on the disk that are not needed any more are found no more.
+    /// Tells the disk which rows are no longer needed.
     pub(crate) fn forget_away(&mut self) {
         let Some(disk) = &mut self.disk else { return };
         let first_written = self.times.as_ref().map(TimeToLive::first_needed);
@@ -291,8 +289,8 @@ impl<R: Rows> KeyedState<R> {
         self.keys.size_bytes() + self.rows.size_bytes() + times + windows
     }
 
-    /// Writes what is in memory to the disk, if it takes too much with so many bytes besides. Returns whether
-    /// it did. Without a disk, too much is an error.
+    /// Writes the tables to the disk if they, with `more_bytes`, exceed the limit. Returns whether it did.
+    /// Without a disk, exceeding the limit is an error.
     pub(crate) fn keep_to_size(&mut self, more_bytes: usize) -> Result<bool> {
         let bytes = self.size_bytes() + more_bytes;
         let Some(disk) = &self.disk else {
@@ -306,7 +304,7 @@ impl<R: Rows> KeyedState<R> {
         Ok(is_full)
     }
 
-    /// A small step of the work on the disk, after each batch.
+    /// Does a small step of the disk's maintenance, after each batch.
     pub(crate) fn work(&mut self) -> Result<()> {
         self.timers.as_mut().map_or(Ok(()), Timers::work)?;
         self.disk.as_mut().map_or(Ok(()), OnDisk::work)
@@ -319,7 +317,7 @@ pub(crate) fn narrow(id: usize) -> Result<u32> {
         .map_err(|_| Error::user("one task has more than 4,294,967,295 rows of state").remedy("raise the parallelism"))
 }
 
-/// State in memory has taken so many bytes.
+/// Refuses a state in memory that exceeds the limit.
 pub(crate) fn check_size(bytes: usize, max: usize) -> Result<()> {
     if bytes <= max {
         return Ok(());
@@ -331,7 +329,7 @@ pub(crate) fn check_size(bytes: usize, max: usize) -> Result<()> {
         ))
 }
 
-/// The column of the numbers of snapshots: rows that replace each other have different ones.
+/// The column of the numbers of snapshots. A row replaces rows of the same key with lower numbers.
 pub(crate) const SNAPSHOT: &str = "$snapshot";
 
 /// A column of numbers of a state.
@@ -345,7 +343,7 @@ pub(crate) fn numbers(state: &[ArrayRef], column: usize) -> Result<&Int64Array> 
     numbers.ok_or_else(|| Error::internal(format!("column {column} of a state is not BIGINT")))
 }
 
-/// Ensures that rows of a snapshot have the columns of the state.
+/// Checks that rows of a snapshot have the columns of the state.
 pub(crate) fn check_columns(then: &Schema, now: &Schema) -> Result<()> {
     let mut pairs = then.fields().iter().zip(now.fields());
     if then.fields().len() == now.fields().len()
@@ -359,5 +357,5 @@ pub(crate) fn check_columns(then: &Schema, now: &Schema) -> Result<()> {
         .remedy("finish the job with the version of Anabranch that wrote the checkpoint"))
 }
 
-/// Fewer rows than this are not worth to be removed.
+/// Fewer rows than this are not worth removing.
 pub(crate) const SPARSE_MIN: usize = if cfg!(test) { 4 } else { 1 << 12 };

@@ -1,4 +1,5 @@
-//! Limit: the first rows that come. Its state is how many have come, so a job that restarts goes on counting.
+//! Limit: the first rows to arrive. Its state is the number of rows so far, so a restarted job continues to
+//! count.
 
 #[cfg(test)]
 mod tests;
@@ -16,9 +17,9 @@ use crate::{Operator, Output, State};
 
 pub(crate) struct Limit {
     spec: LimitSpec,
-    /// Rows that have come, up to those that count.
+    /// Number of rows so far, up to the limit.
     rows: u64,
-    /// What the last snapshot has of it.
+    /// The number in the last snapshot.
     noted: Option<u64>,
 }
 
@@ -38,7 +39,7 @@ impl Operator for Limit {
         let LimitSpec { skip, fetch } = self.spec;
         let end = skip.saturating_add(fetch);
         let rows = batch.num_rows();
-        // How many rows of the batch come before so many of all.
+        // The number of rows of the batch before the given row of the whole input.
         let before = |all: u64| usize::try_from(all.saturating_sub(self.rows)).unwrap_or(usize::MAX).min(rows);
         let (first, last) = (before(skip), before(end));
         if last > first {

@@ -1,5 +1,6 @@
-//! An operator whose times are local times of a zone, as those of windows are. Watermarks are instants. The
-//! operator gets them as local times, which never go back, and what it emits of them becomes instants again.
+//! An operator that works in local times of a zone, such as windows in a zone. Watermarks are instants. The
+//! operator receives them as local times, which never decrease, and the watermarks that it emits become
+//! instants again.
 
 use anabranch_functions::Zone;
 use anabranch_model::{Error, EventTime, Result};
@@ -13,9 +14,9 @@ pub(crate) struct LocalTime {
     inner: Box<dyn Operator>,
     /// The tables of its state, if it has one.
     tables: Vec<StateShape>,
-    /// The last watermark, as an instant.
+    /// The last watermark that arrived, as an instant.
     reached: EventTime,
-    /// The last watermark that has left.
+    /// The last watermark that was emitted.
     passed: EventTime,
 }
 
@@ -33,7 +34,7 @@ impl LocalTime {
         EventTime(self.zone.passed_local_ms(instant.0))
     }
 
-    /// Calls the operator, and gives its watermarks as instants.
+    /// Calls the operator, and converts the watermarks that it emits to instants.
     fn call(
         &mut self,
         out: &mut Output,
@@ -43,8 +44,8 @@ impl LocalTime {
         let result = call(self.inner.as_mut(), out);
         let (zone, instant) = (self.zone, self.reached);
         out.change_watermarks(before, |watermark| {
-            // Where clocks are set back, rows of a local time that comes again follow: they become instants
-            // of its first time.
+            // Where clocks are set back, rows of a repeated local time follow: they become instants of its
+            // first occurrence.
             let reached = EventTime(zone.passed_instant_ms(watermark.0)).min(instant);
             self.passed = self.passed.max(reached);
             self.passed
@@ -63,7 +64,7 @@ impl Operator for LocalTime {
     }
 
     fn watermark(&mut self, watermark: EventTime, out: &mut Output) -> Result<()> {
-        // After a restore the inputs may be behind.
+        // After a restore the inputs may be behind the restored watermark.
         self.reached = self.reached.max(watermark);
         let local = self.local(self.reached);
         self.call(out, |inner, out| inner.watermark(local, out).map(|()| true)).map(|_| ())

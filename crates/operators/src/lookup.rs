@@ -1,5 +1,5 @@
-//! The contract of tables outside that are asked for rows while a job runs. Operators ask and never wait: the
-//! calls are made by threads of the connector, which wake the task when an answer is there.
+//! The contract of outside tables that are looked up while a job runs. Operators request rows and never wait:
+//! threads of the connector make the calls, and wake the task when an answer has arrived.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -9,15 +9,15 @@ use arrow::array::RecordBatch;
 
 use crate::TaskContext;
 
-/// A table outside, as one task asks it. Dropping it ends its calls; it does not wait for them.
+/// An outside table, as one task looks it up. Dropping it ends its calls without waiting for them.
 pub trait Lookup: Send {
-    /// Asks for the rows with these keys: different ones, without NULL, in the columns of
+    /// Requests the rows with these keys, which are distinct and without NULL, in the columns of
     /// [`LookupJoinSpec::keys`]. Does not wait. The answer may have rows with other keys too.
     ///
     /// [`LookupJoinSpec::keys`]: anabranch_dataflow::LookupJoinSpec::keys
     fn ask(&mut self, keys: &RecordBatch) -> Result<Arc<Answer>>;
 
-    /// Bytes of answers that are there and wait for those before them.
+    /// Bytes of answers that have arrived and wait for earlier ones.
     fn waiting_bytes(&self) -> usize {
         0
     }
@@ -28,26 +28,27 @@ pub trait Lookup: Send {
 pub struct LookupContext {
     /// The task.
     pub task: TaskContext,
-    /// Lets the task look at its answers. Called after each that came later than it was asked for.
+    /// Wakes the task to check its answers. Called after each answer that arrives after the request has
+    /// returned.
     pub wake: Arc<dyn Fn() + Send + Sync>,
-    /// What is counted of calls.
+    /// Counters of calls.
     pub counters: Arc<LookupCounters>,
-    /// Bytes that it may keep of the table.
+    /// Limit of the bytes that the connector may cache of the table.
     pub bytes_max: usize,
 }
 
-/// Rows that were asked for, once they are there.
+/// The rows of a request, once they have arrived.
 #[derive(Debug, Default)]
 pub struct Answer(Mutex<Option<Given>>);
 
 #[derive(Debug)]
 struct Given {
     rows: Result<Arc<RecordBatch>>,
-    /// While the answer waits.
+    /// Counts the bytes of the answer while it waits.
     _waiting: Option<Waiting>,
 }
 
-/// Bytes that are counted until this is dropped.
+/// Counts bytes until it is dropped.
 #[derive(Debug)]
 pub struct Waiting {
     total: Arc<AtomicUsize>,
@@ -70,30 +71,29 @@ impl Drop for Waiting {
 }
 
 impl Answer {
-    /// An answer that is there, of rows that are kept anyway.
+    /// An answer that has arrived, with rows that are cached anyway.
     #[must_use]
     pub fn of(rows: Arc<RecordBatch>) -> Answer {
         Answer(Mutex::new(Some(Given { rows: Ok(rows), _waiting: None })))
     }
 
-    /// The rows are there, or it is certain that they will not come. Rows that several answers share are
-    /// indexed once.
+    /// Gives the rows, or the error. Rows that several answers share are indexed once.
     pub fn give(&self, rows: Result<Arc<RecordBatch>>) {
         *self.given() = Some(Given { rows, _waiting: None });
     }
 
-    /// As [`Answer::give`], of rows that are counted while the answer waits.
+    /// Like [`Answer::give`], for rows that are counted while the answer waits.
     pub fn give_counted(&self, rows: Arc<RecordBatch>, waiting: Waiting) {
         *self.given() = Some(Given { rows: Ok(rows), _waiting: Some(waiting) });
     }
 
-    /// Whether it was given.
+    /// Whether the answer has arrived.
     #[must_use]
     pub fn is_there(&self) -> bool {
         self.given().is_some()
     }
 
-    /// Takes the rows, if they are there.
+    /// Takes the rows, if they have arrived.
     #[must_use]
     pub fn take(&self) -> Option<Result<Arc<RecordBatch>>> {
         self.given().take().map(|given| given.rows)

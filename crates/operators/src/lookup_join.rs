@@ -1,4 +1,4 @@
-//! Join with a table outside that is asked for the keys of each batch. What it answers is joined like a
+//! Join with an outside table that is looked up for the keys of each batch. Its answer is joined like a
 //! static table.
 
 #[cfg(test)]
@@ -22,14 +22,14 @@ use crate::{Answer, Asking, CompiledExpr, Functions, Lookup, Operator, Output, P
 /// See the module.
 pub(crate) struct LookupJoin {
     join: StaticJoin,
-    /// By which the table is asked, over the main input.
+    /// The keys of the lookup, over the main input.
     keys: Vec<CompiledExpr>,
     key_schema: SchemaRef,
     /// From the rows of an answer to the build side of the join.
     table: Vec<Box<dyn Operator>>,
     build_schema: SchemaRef,
     lookup: Option<Box<dyn Lookup>>,
-    /// One for each batch that follows. `None`: nothing was to be asked.
+    /// The answer for each batch that follows. `None`: the batch needed no lookup.
     asked: VecDeque<Option<Arc<Answer>>>,
     /// The answer that is the static side of the join now.
     joined: Option<Arc<RecordBatch>>,
@@ -83,7 +83,7 @@ impl LookupJoin {
         })
     }
 
-    /// The different keys of a batch, without those that have a NULL.
+    /// The distinct keys of a batch, without those that have a NULL.
     fn keys_of(&mut self, batch: &RecordBatch) -> Result<RecordBatch> {
         let columns: Vec<ArrayRef> = self.keys.iter_mut().map(|key| key.evaluate(batch)).collect::<Result<_>>()?;
         let mut all = RecordBatch::try_new(Arc::new(nullable(&self.key_schema)), columns)?;
@@ -109,7 +109,7 @@ impl LookupJoin {
         Ok(RecordBatch::try_new(Arc::clone(&self.key_schema), columns)?)
     }
 
-    /// Makes an answer the static side of the join, unless it is already.
+    /// Makes an answer the static side of the join, unless it already is.
     fn take_answer(&mut self, rows: Arc<RecordBatch>) -> Result<()> {
         if self.joined.as_ref().is_some_and(|joined| Arc::ptr_eq(joined, &rows)) {
             return Ok(());
@@ -143,7 +143,7 @@ impl Operator for LookupJoin {
         let asked = self.asked.pop_front().ok_or_else(|| Error::internal("rows that nobody has asked for"))?;
         let rows = match asked {
             Some(answer) => answer.take().ok_or_else(|| Error::internal("rows before their answer"))??,
-            // Rows with NULL in a key find nothing in any answer.
+            // Rows with NULL in a key match nothing in any answer.
             None => match &self.joined {
                 Some(rows) => Arc::clone(rows),
                 None => Arc::new(RecordBatch::new_empty(Arc::clone(&self.build_schema))),

@@ -1,15 +1,15 @@
 //! Join of several streams by the same keys over all rows so far, as the symmetric hash join of Wilschut and
 //! Apers (1991) for any number of inputs (Viglas, Naughton and Burger, 2003): a batch of one input is joined
-//! with what all others have, then kept for what follows there. So the state is the rows of the inputs: what
-//! a chain of joins of two keeps of their pairs is made again when it is needed.
+//! with the rows of all other inputs, then kept. So the state is only the rows of the inputs. A chain of
+//! binary joins would also keep their pairs; here these are computed again when they are needed.
 //!
 //! A batch is extended by the rows of one further input at a time ([`product`]), in pieces. A condition is
-//! evaluated as soon as the inputs are there that it reads. Rows whose key another input lacks are dropped
-//! before anything is made of them.
+//! evaluated as soon as all inputs that it reads are joined. Rows whose key another input lacks are dropped
+//! first.
 //!
-//! An input may be outer: a key without a row of it appears with NULL for its columns. The key alone decides
-//! that, so it is seen in the tables. A batch that brings the first rows of a key, or takes the last ones,
-//! takes back or brings what appears without them.
+//! An input may be outer: a key that has no rows in it appears with NULL for its columns. This depends on the
+//! key alone, so the tables show it. A batch that adds the first rows of a key, or removes the last ones,
+//! retracts or emits the rows with NULL.
 //!
 //! The rows of all inputs, in memory and on disk, are in `join_tables`.
 
@@ -41,12 +41,12 @@ pub(crate) struct MultiJoin {
     /// Input and column of each column of the output.
     output: Vec<(usize, usize)>,
     tables: Tables,
-    /// Rows whose product with the rows of all other inputs is still to be emitted.
+    /// Rows whose product with the rows of all other inputs has yet to be emitted.
     origins: VecDeque<Origin>,
-    /// Those for which that has begun.
+    /// The rows whose product is being emitted.
     expansion: Option<Expansion>,
     results: Results,
-    /// Parts of a batch that are still to be joined: all keys of it do not fit into memory at once.
+    /// Parts of a batch that have yet to be joined: not all of its keys fit into memory at once.
     divided: VecDeque<(usize, Rows)>,
 }
 
@@ -55,9 +55,9 @@ struct Input {
     outer: bool,
     /// Types of its columns after the keys.
     values: Vec<DataType>,
-    /// The other inputs, in the order in which rows of this one are extended by theirs.
+    /// The other inputs, in the order in which rows of this one are joined with them.
     order: Vec<usize>,
-    /// Conditions that are evaluated for rows of this input alone, and after each step.
+    /// Conditions to evaluate for rows of this input alone, and after each step.
     due: Vec<Vec<usize>>,
 }
 
@@ -99,13 +99,13 @@ impl MultiJoin {
         self.tables.settle()?;
         let (rows, without) = self.tables.with_keys(input, batch)?;
         if let Some(without) = without.filter(|_| self.appears_alone(input)) {
-            // They match nothing, and so appear with NULL for all other inputs.
+            // They have no matches, and so appear with NULL for all other inputs.
             self.origins.push_back(Origin::of_rows(input, without, None));
         }
         self.join(input, rows, out)
     }
 
-    /// Whether rows of an input appear without those of all others.
+    /// Whether rows of an input appear with NULL for all others.
     fn appears_alone(&self, input: usize) -> bool {
         self.inputs.iter().enumerate().all(|(number, of)| of.outer == (number != input))
     }
@@ -127,8 +127,8 @@ impl MultiJoin {
         let ids = self.tables.add(input, &rows, &keys)?;
         let side = &self.tables.rows.sides[input];
         let after = different.iter().map(|key| has_row(side, *key));
-        // What appears without rows of this input is taken back before they appear, and brought after they
-        // have disappeared.
+        // Rows with NULL for this input are retracted before its first rows of a key appear, and emitted
+        // after its last ones have disappeared.
         let (mut gone, mut new) = (Vec::new(), Vec::new());
         for ((key, before), after) in different.iter().zip(before).zip(after) {
             match (before, after) {
@@ -162,7 +162,7 @@ impl MultiJoin {
 }
 
 impl Input {
-    /// Inputs that complete the most conditions come first: so few rows are made.
+    /// Inputs that complete the most conditions come first, so that few rows are produced.
     fn new(spec: &MultiJoinSpec, input: usize) -> Input {
         let (mut there, mut order) = (BTreeSet::from([input]), Vec::new());
         let due = |there: &BTreeSet<usize>, before: &BTreeSet<usize>| -> Vec<usize> {
@@ -177,7 +177,7 @@ impl Input {
         while there.len() < spec.inputs.len() {
             let with = |next: usize| there.iter().copied().chain([next]).collect::<BTreeSet<usize>>();
             let rest = (0..spec.inputs.len()).filter(|other| !there.contains(other));
-            // Of those with as many, the first.
+            // Among equals, the first one.
             let next = rest.rev().max_by_key(|next| due(&with(*next), &there).len());
             let Some(next) = next else { break };
             let more = with(next);
@@ -191,12 +191,12 @@ impl Input {
     }
 }
 
-/// Whether there is a row of a key.
+/// Whether a key has a row.
 fn has_row(side: &Side, key: usize) -> bool {
     next_row(side, side.first(key)).is_some()
 }
 
-/// The first row that exists, of those of a key from this one on.
+/// The next existing row in the list of a key, from this one on.
 fn next_row(side: &Side, mut row: Option<usize>) -> Option<usize> {
     while let Some(at) = row.filter(|row| side.weight(*row) == 0) {
         row = side.after(at);
@@ -204,7 +204,7 @@ fn next_row(side: &Side, mut row: Option<usize>) -> Option<usize> {
     row
 }
 
-/// Rows with what equal ones add up to; those that are taken back come first.
+/// Rows with the sums of the weights of equal ones; retractions come first.
 fn ordered(rows: &Rows, keys: &[usize], ids: &[usize]) -> Result<(Rows, Vec<usize>)> {
     let order = in_order(ids, &rows.weights);
     let places = order.iter().map(|(row, _)| *row as u64).collect();

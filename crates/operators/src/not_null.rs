@@ -1,4 +1,4 @@
-//! NOT NULL of a sink: a row with NULL for such a column stops the job, or is dropped.
+//! NOT NULL of a sink: a row with NULL in such a column stops the job, or is dropped.
 
 use anabranch_dataflow::NotNullSpec;
 use anabranch_model::{Error, Result};

@@ -12,7 +12,7 @@ use crate::{Connector, Polled, Positions, Rows, Sink, Source, TaskContext};
 
 /// The name of the only partition in [`Source::positions`].
 const PARTITION: &str = "row";
-/// Its position before and behind the row.
+/// Its positions before and after the row.
 const UNREAD: &str = "unread";
 const READ: &str = "read";
 
@@ -44,7 +44,7 @@ impl Connector for OneRow {
     }
 }
 
-/// What the reader's next poll gives.
+/// The result of the reader's next poll.
 enum Next {
     Open,
     Row,

@@ -17,7 +17,7 @@ pub(crate) const RESULT_ROWS: usize = 1 << 14;
 /// One link of a chain. It receives batches, watermarks and calls to flush in the order of the stream and
 /// writes its output to `out`. It never waits, reads no clock and knows nothing of tasks or channels.
 ///
-/// What only some operators have is a trait of its own: [`State`], [`Sided`], [`Asking`].
+/// Optional capabilities are traits of their own: [`State`], [`Sided`], [`Asking`].
 pub trait Operator: Any + Send {
     /// Rows of the main input.
     fn batch(&mut self, batch: RecordBatch, out: &mut Output) -> Result<()>;
@@ -27,15 +27,15 @@ pub trait Operator: Any + Send {
         Err(Error::internal("this operator has one input"))
     }
 
-    /// Event time has reached `watermark`. Implementations pass it on after the rows that it causes.
+    /// Event time has reached `watermark`. Implementations emit the watermark after the rows that it causes.
     fn watermark(&mut self, watermark: EventTime, out: &mut Output) -> Result<()> {
         out.watermark(watermark);
         Ok(())
     }
 
-    /// Continues with the last batch, watermark or flush: an operator with much to emit, or with more keys
-    /// than fit into memory, does so in pieces. Returns false if nothing was left, and from then on until the
-    /// next one. Nothing else is called before that.
+    /// Continues with the last batch, watermark or flush: an operator with much output, or with more keys
+    /// than fit into memory, proceeds in pieces. Returns false if nothing was left, and from then on until
+    /// the next call of these. No other method is called before that.
     fn more(&mut self, _out: &mut Output) -> Result<bool> {
         Ok(false)
     }
@@ -66,7 +66,7 @@ pub trait Operator: Any + Send {
         None
     }
 
-    /// How the operator asks a table outside, if it does.
+    /// The operator's lookups in an outside table, if it makes any.
     fn asking(&mut self) -> Option<&mut dyn Asking> {
         None
     }
@@ -77,14 +77,14 @@ pub trait State: Any {
     /// The tables, at least one.
     fn tables(&self) -> Vec<StateShape>;
 
-    /// What has changed since the last call, for each of the [tables](State::tables), at the end of an epoch
-    /// and after [`Operator::flush`]. From the second call with `adds` on, in a row, changes only add to the
-    /// snapshots before: a state that has restored one of those, and then restores what followed it, is
-    /// whole.
+    /// The changes since the last call, for each of the [tables](State::tables). Called at the end of an
+    /// epoch and after [`Operator::flush`]. With `adds`, the snapshot is incremental. From the second
+    /// consecutive call with `adds` on, changes only add to the snapshots before: a state that has restored
+    /// one of those, and then restores the later ones, is complete.
     fn snapshot(&mut self, adds: bool) -> Result<Vec<StateChange>>;
 
     /// Does a piece of the work that [`State::snapshot`] has put off, so that no row waits for all of it.
-    /// Called between batches, and while there is no input. Returns false if there was none.
+    /// Called between batches, and while there is no input. Returns false if nothing was left.
     fn catch_up(&mut self) -> Result<bool> {
         Ok(false)
     }
@@ -93,18 +93,18 @@ pub trait State: Any {
     /// Columns after the keys may have another form.
     fn restore(&mut self, table: usize, rows: RecordBatch) -> Result<()>;
 
-    /// Follows calls of [`State::restore`]: event time had reached `watermark`. More rows may follow, of
-    /// later snapshots.
+    /// Follows calls of [`State::restore`]: event time had reached `watermark`. Rows of later snapshots may
+    /// follow.
     fn restored(&mut self, _watermark: EventTime) -> Result<()> {
         Ok(())
     }
 
-    /// Follows [`State::restored`]: the next snapshot need not be complete, because it follows those that
-    /// were restored.
+    /// Follows [`State::restored`]: the next snapshot need not be complete, because it continues the restored
+    /// ones.
     fn goes_on(&mut self);
 
-    /// Takes the state of an operator of the former plan version, before any other call. Only called if
-    /// [`state_goes_on`] says so; another kind of state is an error.
+    /// Takes over the state of an operator of the former plan version, before any other call. Only called if
+    /// [`state_goes_on`] allows it; a state of another kind is an error.
     ///
     /// [`state_goes_on`]: crate::state_goes_on
     fn succeed(&mut self, former: &mut dyn State) -> Result<()>;
@@ -116,7 +116,7 @@ pub trait State: Any {
     }
 }
 
-/// The state of a former operator, of the kind of the next one.
+/// The state of a former operator, which must have the kind of the next one.
 pub(crate) fn same_kind<S: State>(former: &mut dyn State) -> Result<&mut S> {
     let former: &mut dyn Any = former;
     former.downcast_mut().ok_or_else(|| Error::internal("an operator cannot go on with the state of another kind"))
@@ -133,23 +133,23 @@ pub trait Sided {
     /// The side, once it is complete.
     fn static_side(&self) -> Option<StaticSide>;
 
-    /// Takes the side of another operator in place of rows: of the same rows, with the same keys.
+    /// Takes the side of another operator in place of rows. It must have the same rows and keys.
     fn take_static_side(&mut self, side: StaticSide) -> Result<()>;
 }
 
-/// A table outside that is asked for what must be known of each batch.
+/// Lookups in an outside table for each batch.
 pub trait Asking {
-    /// The table, before any other call.
+    /// Takes the table, before any other call.
     fn take_lookup(&mut self, lookup: Box<dyn Lookup>) -> Result<()>;
 
-    /// Asks for what must be known of a batch of the main input. Batches that were asked for follow by
-    /// [`Operator::batch`] in this order, each once [`Asking::is_answered`] says so.
+    /// Requests the rows for a batch of the main input. The batches follow by [`Operator::batch`] in the same
+    /// order, each once [`Asking::is_answered`] returns true.
     fn ask(&mut self, batch: &RecordBatch) -> Result<()>;
 
-    /// Whether the next batch that was asked for can be processed.
+    /// Whether the answer for the next batch has arrived.
     fn is_answered(&self) -> bool;
 
-    /// Bytes of answers to what was asked that are there and wait for those before them.
+    /// Bytes of answers that have arrived and wait for earlier ones.
     fn answers_bytes(&self) -> usize;
 }
 
@@ -160,7 +160,7 @@ pub struct Dropped {
     pub late_rows: u64,
     /// They belong to no window.
     pub rows_without_event_time: u64,
-    /// They had NULL for a NOT NULL column of the table that is written.
+    /// They had NULL for a NOT NULL column of the sink.
     pub rows_with_null: u64,
 }
 
@@ -171,21 +171,20 @@ pub struct StateShape {
     pub table: String,
     /// Columns of the rows.
     pub schema: SchemaRef,
-    /// Which of them are the key; their hash gives the key group of a row. Empty: the state belongs to one
-    /// task.
+    /// The columns of the key; their hash gives the key group of a row. Empty: the state belongs to one task.
     pub keys: Range<usize>,
-    /// Column of event times in milliseconds, if rows are not needed once the watermark has passed their
+    /// Column of event times in milliseconds, if rows are obsolete once the watermark has passed their
     /// window.
     pub pane: Option<usize>,
 }
 
-/// What has changed in a table of an operator's state. Several rows may have the same key: the operator
-/// merges them.
+/// The changes of a table of an operator's state. Several rows may have the same key: the operator merges
+/// them.
 #[derive(Debug)]
 pub struct StateChange {
     /// The rows, in the columns of the [`StateShape`].
     pub rows: Vec<RecordBatch>,
-    /// Whether it contains the whole state: the rows of earlier snapshots are obsolete then.
+    /// Whether it contains the whole state: then the rows of earlier snapshots are obsolete.
     pub complete: bool,
     /// State outside of the operator's tables: all of it, including what earlier snapshots contained.
     pub runs: Vec<Arc<Run>>,
@@ -194,7 +193,7 @@ pub struct StateChange {
 }
 
 impl StateChange {
-    /// Rows of tables without panes, and the runs of each, if there are any.
+    /// Changes of tables without panes, with the runs of each, if there are any.
     pub(crate) fn of_tables(tables: Vec<RecordBatch>, complete: bool, runs: Vec<Vec<Arc<Run>>>) -> Vec<StateChange> {
         let runs = runs.into_iter().chain(std::iter::repeat_with(Vec::new));
         let change = |(rows, runs): (RecordBatch, Vec<Arc<Run>>)| {
@@ -233,7 +232,7 @@ impl Output {
         self.elements.push(Element::Watermark(watermark));
     }
 
-    /// Changes the watermarks among the elements behind the first `elements`.
+    /// Changes the watermarks after the first `elements` elements.
     pub(crate) fn change_watermarks(&mut self, elements: usize, mut change: impl FnMut(EventTime) -> EventTime) {
         for element in self.elements.iter_mut().skip(elements) {
             if let Element::Watermark(watermark) = element {

@@ -1,15 +1,15 @@
 //! Functions over the rows before each row: `SUM(x) OVER (PARTITION BY k ORDER BY ts ROWS BETWEEN 2 PRECEDING
 //! AND CURRENT ROW)`.
 //!
-//! With event time, rows wait until the watermark reaches them, and are in their order then. Otherwise their
-//! order is that in which they come, and results follow at once. A row enters the frames of its partition
-//! once and leaves them once: aggregates add it and take it back, whatever the size of the frame. All rows
-//! that are next in their order are taken together, function by function, with results read between the rows
+//! With event time, rows wait until the watermark reaches them, and are then processed in time order. Without
+//! event time, they are processed in order of arrival, and results follow at once. A row enters the frames of
+//! its partition once and leaves them once: aggregates add it and retract it, whatever the size of the frame.
+//! All due rows are processed together, function by function, with results read between the rows
 //! (`Accumulator::running`).
 //!
-//! What stays is what later rows may need: of a frame of rows or of a time, the columns that functions read;
-//! where all rows before count, only the states of the functions. With state on a local disk, a partition is
-//! in memory as a whole or not at all: it is looked up when rows of it are next in their order.
+//! The state is what later rows may need: for a bounded frame, the columns that functions read; for an
+//! unbounded one, only the states of the functions. With state on a local disk, a partition is in memory as a
+//! whole or not at all: it is looked up when its rows are due.
 
 mod fifo;
 mod finite;
@@ -44,7 +44,7 @@ pub(crate) struct Over {
 
 impl Over {
     pub(crate) fn new(spec: &OverSpec, functions: &Functions, options: &JobOptions) -> Result<Over> {
-        // Of the memory before a disk, rows that wait take a part.
+        // Waiting rows take a part of the memory limit.
         let share = JobOptions { state_bytes: options.state_bytes / 2, ..options.clone() };
         let order = spec.time.map(Order::Time);
         let waiting = order.map(|order| Waiting::new(Arc::clone(&spec.schema), spec.keys, order, &share));
@@ -58,7 +58,7 @@ impl Over {
         })
     }
 
-    /// Emits rows that are next in their order.
+    /// Emits rows that are due.
     fn emit(&mut self, piece: &Piece, out: &mut Output) -> Result<()> {
         let results = self.results(piece)?;
         self.keep_to_size()?;
@@ -145,8 +145,8 @@ pub(crate) fn build(
     Ok((Box::new(over), schema))
 }
 
-/// Whether functions over rows can go on with the state of others: the same functions of the same columns,
-/// over the same frames, and partitions are kept for ever, or not.
+/// Whether functions over rows can take over the state of others: the functions, columns and frames are the
+/// same, and both or neither have a time to live.
 pub(crate) fn goes_on(former: &OverSpec, next: &OverSpec) -> bool {
     let types = |spec: &OverSpec| -> Vec<(DataType, bool)> {
         spec.schema.fields().iter().map(|field| (field.data_type().clone(), field.is_nullable())).collect()

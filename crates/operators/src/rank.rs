@@ -1,9 +1,9 @@
-//! The first rows of each partition, in an order, of rows that may be taken back: any of them may be among
-//! the first ones one day, so all are kept. Rows that stay have `first_rows`.
+//! Top N of an updating stream: any row may become one of the first rows, so all rows are kept. Append-only
+//! streams use `first_rows`.
 //!
 //! A row is kept as bytes that compare as the rows do (Arrow's row format): the columns of the order, then
-//! the others. So the order is one of whole rows, whichever came first, and the same after a restore. With
-//! state on a local disk, a partition is in memory as a whole or not at all (`keyed_state::OnDisk`).
+//! the others. So the order covers all columns, does not depend on arrival, and is the same after a restore.
+//! With state on a local disk, a partition is in memory as a whole or not at all (`keyed_state::OnDisk`).
 
 #[cfg(test)]
 mod tests;
@@ -41,17 +41,17 @@ struct Partitions {
     converter: RowConverter,
     /// The rows, each with the number of its copies.
     rows: BTreeMap<RowOf, i64>,
-    /// Number of different rows of each partition.
+    /// Number of distinct rows of each partition.
     sizes: Vec<u32>,
     /// Number of partitions that have rows.
     live: usize,
     /// Bytes of the rows.
     bytes: usize,
-    /// A row that is not among the rows is gone.
+    /// A changed row that is not among the rows is removed.
     changes: ChangedRows<RowOf>,
 }
 
-/// The first rows of a partition, each as often as it is there.
+/// The first rows of a partition, copies included.
 type First = Vec<Box<[u8]>>;
 
 impl Partitions {
@@ -121,7 +121,7 @@ impl Partitions {
         }
     }
 
-    /// All rows of a partition are written anew: they have an earlier time than it.
+    /// Writes all rows of a partition again: they have an earlier time than the partition.
     fn renew(&mut self, group: u32) {
         if self.changes.are_noted() {
             self.rows_of(group).iter().for_each(|row| self.changes.add(row));
@@ -197,7 +197,7 @@ impl Rows for Partitions {
         self.rows.len()
     }
 
-    /// Changes are copies of rows.
+    /// Noted changes contain copies of rows.
     fn size_bytes(&self) -> usize {
         // The nodes of the tree are about two thirds full.
         let row = 2 * size_of::<(RowOf, i64)>() + 16 + self.bytes / self.rows.len().max(1);
@@ -248,7 +248,7 @@ impl Rank {
         &self.schema
     }
 
-    /// Adds the rows of a batch, and emits what differs among the first ones.
+    /// Adds the rows of a batch, and emits the changes among the first rows.
     fn take_in(&mut self, batch: &RecordBatch, out: &mut Output) -> Result<()> {
         let columns = &batch.columns()[..self.spec.schema.fields().len()];
         let columns: Vec<ArrayRef> = columns.iter().map(canonical).collect();
@@ -264,7 +264,7 @@ impl Rank {
         for (row, id) in ids.iter().enumerate() {
             let group = narrow(*id)?;
             let (row, weight): (RowOf, i64) = ((group, encoded.row(row).data().into()), weights.value(row));
-            // What takes back a row that is forgotten does not count.
+            // A retraction of a forgotten row does not count.
             if times.is_some() && weight < 0 && partitions.rows.get(&row).copied().unwrap_or(0) + weight < 0 {
                 continue;
             }
@@ -342,8 +342,8 @@ impl Emitted {
         self.weights.push(weight);
     }
 
-    /// What is in one of the lists only: both are in order. What leaves comes first, so that the last row of
-    /// a key is the one that is there.
+    /// Adds the rows that are in one of the lists only; both are in order. Retractions come first, so that
+    /// the last row of a key is the current one.
     fn add(&mut self, group: u32, before: &First, after: &First) {
         let (mut b, mut a) = (0, 0);
         let mut entering = Vec::new();
@@ -364,7 +364,7 @@ impl Emitted {
         entering.into_iter().for_each(|row| self.push(group, row, 0, 1));
     }
 
-    /// The places whose row is another one.
+    /// Adds the row numbers whose row has changed.
     fn add_numbered(&mut self, group: u32, before: First, after: First) {
         let rows = before.len().max(after.len());
         let (mut before, mut after) = (before.into_iter(), after.into_iter());
@@ -390,8 +390,8 @@ pub(crate) fn build(spec: &RankSpec, options: &JobOptions) -> Result<(Box<dyn Op
     Ok((Box::new(first_rows), schema))
 }
 
-/// Whether a rank can go on with the state of another one: the rows of a smaller limit are not enough for a
-/// larger one.
+/// Whether a rank can take over the state of another one: the state for a smaller limit is not sufficient for
+/// a larger one.
 pub(crate) fn goes_on(former: &RankSpec, next: &RankSpec) -> bool {
     let columns = |spec: &RankSpec| spec.schema.fields().iter().map(|f| f.data_type().clone()).collect::<Vec<_>>();
     let kinds = |spec: &RankSpec| (spec.keys, spec.order.clone(), spec.limit, spec.latest, spec.updating, spec.window);

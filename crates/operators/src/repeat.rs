@@ -1,4 +1,4 @@
-//! Repeat: each row as often as it counts, or with a weight that says so.
+//! Repeat: each row as many times as a column says, or once with that weight.
 
 use std::sync::Arc;
 
@@ -22,12 +22,12 @@ pub(crate) struct Repeat {
     open: Option<Open>,
 }
 
-/// A batch, and what of it comes next.
+/// A batch, and how far it was emitted.
 struct Open {
     batch: RecordBatch,
     copies: Int64Array,
     row: usize,
-    /// How often the row was emitted.
+    /// How many copies of the row were emitted.
     emitted: i64,
 }
 
@@ -49,8 +49,8 @@ impl Repeat {
 }
 
 impl Repeat {
-    /// Rows with weights that say how often they are there. A row of which only the number differs changes by
-    /// the difference.
+    /// Rows with their multiplicities as weights. A retraction and its new row that differ in the
+    /// multiplicity only become one row with the difference.
     fn weighed(&self, batch: &RecordBatch, copies: &Int64Array, weight: usize) -> Result<RecordBatch> {
         if batch.num_rows() == 0 {
             return Ok(RecordBatch::new_empty(Arc::clone(&self.schema)));

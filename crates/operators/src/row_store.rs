@@ -1,5 +1,4 @@
-//! Rows by their numbers, a column at a time. A row that is added is a new one, even if an equal one is
-//! there.
+//! Rows by their numbers, a column at a time. Equal rows are not merged.
 
 mod bytes;
 mod column;
@@ -17,7 +16,7 @@ pub(crate) use self::column::Other;
 pub(crate) use self::words::Words;
 use crate::key_table::Values;
 
-/// How many rows are moved at once.
+/// Number of rows that are moved at once.
 const PIECE_ROWS: usize = 1 << 12;
 
 /// Rows of some columns. The first has the number 0.
@@ -25,19 +24,18 @@ pub(crate) struct RowStore {
     types: Vec<(DataType, SortOptions)>,
     columns: Vec<Column>,
     len: usize,
-    /// Numbers that other rows may get.
+    /// Numbers that may be reused.
     free: Vec<u32>,
 }
 
 impl RowStore {
-    /// For columns of these types. Rows are ordered by their first columns, and where these are equal by the
-    /// next ones.
+    /// A store of columns of these types. Rows are ordered by their first columns, then by the next ones.
     pub(crate) fn new(types: Vec<(DataType, SortOptions)>) -> Result<RowStore> {
         let columns = columns(&types)?;
         Ok(RowStore { types, columns, len: 0, free: Vec::new() })
     }
 
-    /// Number of rows, with those that are not needed.
+    /// Number of rows, free ones included.
     pub(crate) fn len(&self) -> usize {
         self.len
     }
@@ -54,12 +52,12 @@ impl RowStore {
         self.put(values, rows, &at)
     }
 
-    /// A row is not needed any more: another one may get its number. Until then it is there.
+    /// Frees a row: another one may get its number. Until then its values can be read.
     pub(crate) fn free(&mut self, row: u32) {
         self.free.push(row);
     }
 
-    /// A number for a row that is [put](RowStore::put) there next.
+    /// Reserves a number for a row that is [put](RowStore::put) next.
     pub(crate) fn reserve(&mut self) -> usize {
         match self.free.pop() {
             Some(row) => row as usize,
@@ -75,7 +73,7 @@ impl RowStore {
         self.columns.iter_mut().zip(values).try_for_each(|(column, values)| column.put(values, rows, at))
     }
 
-    /// A number for each row of a batch. Rows with different ones are ordered as these are.
+    /// A number for each row of a batch: rows with different prefixes are ordered by them.
     pub(crate) fn prefixes(&self, values: &[Values<'_>], rows: usize) -> Vec<u64> {
         match (self.columns.first(), values.first()) {
             (Some(column), Some(values)) => column.prefixes(values, rows),
@@ -108,7 +106,7 @@ impl RowStore {
     /// Keeps these rows only. The first of them gets the number 0.
     pub(crate) fn keep(&mut self, rows: &[usize]) -> Result<()> {
         let mut next = RowStore::new(std::mem::take(&mut self.types))?;
-        // In pieces, so that little of it is there twice.
+        // In pieces, so that little of it exists twice.
         for rows in rows.chunks(PIECE_ROWS) {
             let columns = self.rows(rows)?;
             let all: Vec<usize> = (0..rows.len()).collect();
@@ -131,7 +129,7 @@ impl RowStore {
     }
 }
 
-/// Each row once, and the places among these of all; `None` if most rows occur once.
+/// Each row once, and for each row its index among these; `None` if most rows occur once.
 pub(crate) fn once(rows: &[usize]) -> Option<(Vec<usize>, UInt32Array)> {
     const FREE: u32 = u32::MAX;
     if rows.len() < 64 {
@@ -238,7 +236,7 @@ mod tests {
                 assert!(by_prefix.is_eq() || by_prefix == expected, "{place}");
             }
             assert_eq!(store.rows(&all).expect("rows"), columns);
-            // Rows take the numbers of those that are not needed any more.
+            // New rows take the numbers of free ones.
             let others: Vec<u32> = [2, 5, 11].into_iter().filter(|_| rng.below(2) == 0).collect();
             others.iter().for_each(|row| store.free(*row));
             let (rows, at): (Vec<usize>, Vec<usize>) = (6..9).map(|row| (row, store.reserve())).unzip();

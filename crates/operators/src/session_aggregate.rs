@@ -1,14 +1,13 @@
-//! Aggregation by keys and session: rows of a key belong together while each follows another one by no more
-//! than the gap.
+//! Aggregation by keys and session: consecutive rows of a key whose distance is at most the gap form a
+//! session.
 //!
-//! The rows of a batch are divided into sessions of their own, which are then merged with those of earlier
-//! batches. A session has a list of pieces: rows of aggregate states, in columns, that are only put together
-//! when the session ends, when its list has grown long, and for a snapshot. So a row costs no read of a
-//! state.
+//! The rows of a batch are divided into sessions, which are then merged with those of earlier batches. A
+//! session has a list of pieces: rows of aggregate states, in columns. Pieces are merged only when the
+//! session ends, when its list has grown long, and for a snapshot. So a row costs no read of a state.
 //!
-//! A row that is exactly the gap behind another one continues its session. Such a row may come until the
-//! watermark has reached the session's end, one millisecond after `window_time`. So sessions fire then, and
-//! what leaves the operator is event time 1 ms earlier.
+//! A row exactly one gap after another one continues its session. Such a row may arrive until the watermark
+//! has reached the session's end, one millisecond after `window_time`. So sessions fire then, and the
+//! watermarks that leave the operator are 1 ms earlier.
 
 mod pieces;
 mod sessions;
@@ -106,7 +105,7 @@ impl SessionAggregate {
         Ok((runs, run_of))
     }
 
-    /// Emits some of the sessions that end at or before `to`. False if there are none.
+    /// Emits some of the sessions that end at or before `to`. Returns false if there are none.
     fn fire(&mut self, to: i64, out: &mut Output) -> Result<bool> {
         let sessions = &mut self.state.rows;
         let due = sessions.due(to, RESULT_ROWS);

@@ -1,9 +1,9 @@
-//! Sort: rows in the order of event time, each when the watermark reaches it, and rows of the same time in
-//! the order of further columns. Without a time, all rows wait until the input ends.
+//! Sort: rows in the order of event time, each when the watermark reaches it; rows of the same time are
+//! ordered by further columns. Without a time, all rows wait until the input ends.
 //!
-//! Rows that are equal in everything that the order compares leave in the order in which they came, also
-//! after a restore. They wait in the order of their times, or of what their first column begins with
-//! (`waiting`), in memory or on a local disk, and are sorted in pieces.
+//! Rows that are equal in all columns of the order stay in order of arrival, also after a restore. They wait
+//! in the order of their times, or of the prefixes of their first column (`waiting`), in memory or on a local
+//! disk, and are sorted in pieces.
 
 #[cfg(test)]
 mod tests;
@@ -34,7 +34,7 @@ pub(crate) struct Sort {
 /// The rows that a watermark has reached.
 struct Firing {
     to: i64,
-    /// A piece of them in its order, and the first row of it that comes next.
+    /// A sorted piece, and the row that is emitted next.
     sorted: Option<(RecordBatch, usize)>,
 }
 
@@ -55,7 +55,7 @@ impl Sort {
         })
     }
 
-    /// The rows of a piece, which are in the order of their times, in the whole order.
+    /// Sorts the rows of a piece, which are in the order of their times, in the whole order.
     fn sorted(&self, piece: Piece) -> Result<RecordBatch> {
         let rows = RecordBatch::try_new(Arc::clone(&self.spec.schema), piece.rows.columns().to_vec())?;
         if self.spec.order.is_empty() {
@@ -89,7 +89,7 @@ impl Operator for Sort {
     }
 
     fn watermark(&mut self, watermark: EventTime, out: &mut Output) -> Result<()> {
-        // Rows without a time may have any that follows.
+        // Without a time, any row may be before those that wait.
         if self.spec.time.is_none() && watermark != EventTime::MAX {
             return Ok(());
         }
@@ -158,7 +158,8 @@ impl State for Sort {
     }
 }
 
-/// Whether a sort can go on with the rows of another one: they are the same, and wait in the same order.
+/// Whether a sort can take over the rows of another one: they have the same columns, and wait in the same
+/// order.
 pub(crate) fn goes_on(former: &SortSpec, next: &SortSpec) -> bool {
     let types = |spec: &SortSpec| -> Vec<(DataType, bool)> {
         spec.schema.fields().iter().map(|field| (field.data_type().clone(), field.is_nullable())).collect()

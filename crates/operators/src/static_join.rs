@@ -20,7 +20,7 @@ use crate::key_table::{INLINE, KeyTable, MISSING};
 use crate::operator::RESULT_ROWS;
 use crate::{CompiledExpr, Functions, Operator, Output, Sided, hash_keys};
 
-/// So many rows of the static side show whether its texts come again.
+/// This number of rows of the static side shows whether its texts recur.
 const SAMPLE_ROWS: usize = 4096;
 
 /// Hash join of a stream (probe) with a table that was read to its end (build).
@@ -38,13 +38,13 @@ pub(crate) struct StaticJoin {
     pending_bytes: usize,
     state_bytes_max: usize,
     table: Option<Arc<BuildTable>>,
-    /// What is left of the last batch, if its rows have many matches.
+    /// The rest of the last batch, if its rows have many matches.
     open: Option<Open>,
     hashes: Vec<u64>,
     ids: Vec<u32>,
 }
 
-/// A batch of which rows before `next` were joined.
+/// A batch whose rows before `next` were joined.
 struct Open {
     batch: RecordBatch,
     /// The key's id of each row.
@@ -102,7 +102,7 @@ impl StaticJoin {
         &self.output_schema
     }
 
-    /// Replaces the static side by these rows, which a few batches meet.
+    /// Replaces the static side by these rows, which only a few batches will probe.
     pub(crate) fn replace_side(&mut self, rows: RecordBatch) -> Result<()> {
         self.table = Some(Arc::new(BuildTable::new(rows, &mut self.build_keys)?));
         Ok(())
@@ -282,8 +282,8 @@ impl BuildTable {
     }
 }
 
-/// A column in which equal texts are stored once, if many are equal: it takes less memory, and who groups by
-/// it knows the texts again by their views.
+/// A column in which equal texts are stored once, if many are equal: it takes less memory, and a later group
+/// table recognizes the texts by their views.
 fn with_equal_texts_once(column: &ArrayRef) -> ArrayRef {
     let Some(texts) = column.as_string_view_opt() else { return Arc::clone(column) };
     let sample = texts.slice(0, texts.len().min(SAMPLE_ROWS));

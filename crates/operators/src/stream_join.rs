@@ -1,19 +1,18 @@
 //! Join of two streams over all rows so far, as the symmetric hash join of Wilschut and Apers (1991): a batch
-//! of one side is joined with what the other side has, then kept for what follows there.
+//! of one side is joined with the rows of the other side, then kept.
 //!
-//! Rows that appear without a match (outer and anti joins), or once however many matches they have (semi
-//! joins), carry the number of their matches. A batch of the other side that makes it rise from none, or fall
-//! to none, takes rows back or brings them.
+//! Rows that are emitted without a match (outer and anti joins), or once for all matches (semi joins), have a
+//! count of their matches. A batch of the other side that raises a count from zero, or lowers it to zero,
+//! retracts or emits rows.
 //!
-//! Where the condition bounds how far the event times of a pair are apart, a row is forgotten when the
-//! watermark says that nothing which matches it follows. Rows without a match then appear at that time, once
-//! and for all.
+//! If the condition bounds the distance of the event times of a pair, a row expires when the watermark shows
+//! that no later row can match it. Rows without a match are then emitted, once and for all.
 //!
-//! A side may have versions of rows (`versions`): then a row of the other side is joined when its time has
-//! come, with the version of that time.
+//! A side may have versions of rows (`versions`): then a row of the other side is joined when the watermark
+//! reaches it, with the version that is valid at its time.
 //!
-//! A batch may have any number of matches. They are emitted in pieces, between which the chain sends on what
-//! there is.
+//! A batch may have any number of matches. They are emitted in pieces, between which the chain passes its
+//! output on.
 //!
 //! The rows of both sides, in memory and on disk, are in `join_tables`.
 
@@ -51,18 +50,18 @@ pub(crate) struct StreamJoin {
     /// The batch whose matches are being emitted.
     pending: Option<Pending>,
     results: Results,
-    /// Rows that appear because their time has ended, with their weights, and the watermark that follows
+    /// Rows that are emitted because they have expired, with their weights, and the watermark that follows
     /// them.
     leaving: Vec<(Of, Vec<(usize, i64)>)>,
     passing: Option<EventTime>,
     delay_ms: i64,
-    /// If right rows are versions.
+    /// The versions, if right rows are versions.
     versions: Option<Versions>,
-    /// Parts of a batch that are still to be joined: all keys of it do not fit into memory at once.
+    /// Parts of a batch that have yet to be joined: not all of its keys fit into memory at once.
     divided: VecDeque<(Of, Rows)>,
 }
 
-/// Which side.
+/// One of the two sides.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Of {
     Left,
@@ -205,7 +204,7 @@ impl StreamJoin {
         self.tables.keep_to_size(versions).map(|_| ())
     }
 
-    /// Reads rows from the disk of which some may appear. Returns false if there are none.
+    /// Reads due rows from the disk. Returns false if there are none.
     fn load_due(&mut self) -> Result<bool> {
         if self.tables.timers.is_none() {
             return Ok(false);
@@ -216,7 +215,7 @@ impl StreamJoin {
         Ok(found)
     }
 
-    /// Forgets the rows of a side whose time has ended, and lets those appear that have waited for it.
+    /// Removes the expired rows of a side, and queues those that are emitted at their expiry.
     fn expire(&mut self, of: Of) {
         let watermark = EventTime(self.tables.watermark);
         let appear = self.side_mut(of).expire(watermark);
@@ -225,8 +224,7 @@ impl StreamJoin {
         }
     }
 
-    /// Emits a piece of the rows that appear because their time has ended, then the watermark. Returns false
-    /// if there was nothing.
+    /// Emits a piece of the rows that have expired, then the watermark. Returns false if nothing was left.
     fn leave(&mut self, out: &mut Output) -> Result<bool> {
         let Some((of, rows)) = self.leaving.last_mut() else {
             if self.passing.is_some() && self.load_due()? {
@@ -275,7 +273,7 @@ impl Operator for StreamJoin {
         self.take_in(Of::Right, &batch, out)
     }
 
-    /// Rows whose time has ended appear before the watermark passes on.
+    /// Expired rows are emitted before the watermark.
     fn watermark(&mut self, watermark: EventTime, out: &mut Output) -> Result<()> {
         self.tables.settle()?;
         self.index_versions()?;
@@ -292,7 +290,7 @@ impl Operator for StreamJoin {
         if self.results.repeat(out)? || self.go_on(out)? || self.leave(out)? {
             return Ok(true);
         }
-        // Rows that came after the end of their time.
+        // Rows that arrived after their expiry.
         self.expire(Of::Left);
         self.expire(Of::Right);
         if !self.leaving.is_empty() {

@@ -24,14 +24,14 @@ pub(crate) struct Unnest {
     open: Option<Open>,
 }
 
-/// A batch, and what of it comes next.
+/// A batch, and how far it was emitted.
 struct Open {
     batch: RecordBatch,
     offsets: OffsetBuffer<i32>,
     nulls: Option<NullBuffer>,
     /// The columns of all elements.
     elements: Vec<ArrayRef>,
-    /// Elements that are no rows: a NULL where rows are.
+    /// For elements of row type: which are not NULL.
     absent: Option<NullBuffer>,
     row: usize,
     /// How many elements of the row were emitted.
@@ -109,11 +109,11 @@ impl Open {
 /// Rows of the output.
 #[derive(Default)]
 struct Picked {
-    /// Of the input.
+    /// Indices of input rows.
     rows: Vec<u32>,
-    /// Of the elements. `None`: the row has none.
+    /// Indices of elements. `None`: the row has none.
     places: Vec<Option<u32>>,
-    /// Of the elements of their row, from 1 on.
+    /// Ordinals of elements within their row, from 1 on.
     numbers: Vec<Option<i32>>,
 }
 
@@ -139,7 +139,7 @@ impl Operator for Unnest {
     }
 }
 
-/// Where the elements of each row lie, the columns of all elements, and which of these are absent.
+/// The offsets of each row's elements, the columns of all elements, and which elements are not NULL.
 fn parts(value: &ArrayRef) -> Result<(&OffsetBuffer<i32>, Vec<ArrayRef>, Option<NullBuffer>)> {
     match value.data_type() {
         DataType::List(_) => {
@@ -158,7 +158,7 @@ fn parts(value: &ArrayRef) -> Result<(&OffsetBuffer<i32>, Vec<ArrayRef>, Option<
     }
 }
 
-/// The fields of rows. Those of a row that is NULL are NULL.
+/// The fields of rows. The fields of a NULL row are NULL.
 fn fields(rows: &StructArray) -> Result<Vec<ArrayRef>> {
     let field = |column: &ArrayRef| {
         let nulls = NullBuffer::union(rows.nulls(), column.nulls());

@@ -21,7 +21,7 @@ pub(crate) struct Values {
 
 /// One column of all rows.
 struct Column {
-    /// The literals, with NULL in the places of the other expressions.
+    /// The literals, with NULL in place of the other expressions.
     literals: ArrayRef,
     /// Rows whose value is computed, in order.
     computed: Vec<(usize, CompiledExpr)>,

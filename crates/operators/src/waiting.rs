@@ -1,9 +1,9 @@
-//! The rows that wait for their turn: each batch as a run that is sorted by a number, the time or what a
-//! column begins with.
+//! Rows that wait until they are due: each batch is a run that is sorted by a number, which is the event time
+//! or a prefix of a column.
 //!
-//! With state on a local disk, runs that take too much memory leave it as rows of a snapshot, in the order of
-//! their numbers. When their turn has come, they are read in slices of a few blocks of each run, and join
-//! those that are in memory.
+//! With state on a local disk, runs that take too much memory are written as rows of state, in the order of
+//! their numbers. When they are due, they are read in slices of a few blocks of each run, and merged with
+//! those in memory.
 
 mod order;
 
@@ -25,28 +25,27 @@ use crate::keyed_state::{
 };
 use crate::operator::{StateChange, StateShape};
 
-/// What a row takes besides its columns.
+/// Memory of a row besides its columns.
 const ROW_BYTES: usize = 2 * size_of::<i64>();
 
-/// See the module. Rows of equal numbers are in the order in which they came.
+/// See the module. Rows of equal numbers are in order of arrival.
 pub(crate) struct Waiting {
-    /// Of the rows.
+    /// The schema of the rows.
     schema: SchemaRef,
-    /// Of their table of state: the columns of the rows, and by which number a row came.
+    /// The table of state: the columns of the rows, and their sequence numbers.
     shape: StateShape,
     order: Order,
     runs: Vec<Run>,
     bytes: usize,
-    /// By which number the next row comes.
+    /// The sequence number of the next row.
     sequence: i64,
     /// Rows with lower numbers wait no more. `None`: no row does.
     first: Option<i64>,
     due: Option<Due>,
-    /// Rows of snapshots that have not taken their places yet: more may follow, and event time goes on
-    /// meanwhile.
+    /// Restored rows that are not yet processed: more may follow, and event time may advance meanwhile.
     restored: Vec<RecordBatch>,
     snapshots: Snapshots,
-    /// As it is on the disk.
+    /// The table as it is on the disk.
     table: KeyedTable,
     disk: Option<OnDisk>,
 }
@@ -55,37 +54,37 @@ pub(crate) struct Waiting {
 struct Run {
     rows: RecordBatch,
     numbers: Vec<i64>,
-    /// By which numbers the rows came.
+    /// The sequence numbers of the rows.
     sequences: Vec<i64>,
-    /// Rows before this one wait no more.
+    /// The first row that still waits.
     first: usize,
-    /// It is part of a snapshot.
+    /// Whether the run is part of a snapshot.
     noted: bool,
-    /// It was read from the disk.
+    /// Whether the run was read from the disk.
     is_stored: bool,
     bytes: usize,
 }
 
-/// Rows whose turn has come, in their order: those up to `reached`, of those up to `to`.
+/// Due rows in their order: those up to `reached`, out of those up to `to`.
 struct Due {
     reached: i64,
     to: i64,
-    /// Runs with such rows.
+    /// Runs with due rows.
     runs: Vec<usize>,
     /// Run and row.
     rows: Vec<(usize, usize)>,
     numbers: Vec<i64>,
-    /// Rows before this one have been taken.
+    /// The first row that has not been taken.
     next: usize,
 }
 
-/// Rows whose turn has come, with their numbers.
+/// Due rows, with their numbers.
 pub(crate) struct Piece {
     pub(crate) rows: RecordBatch,
     pub(crate) numbers: Vec<i64>,
 }
 
-/// Which rows wait: late rows and those without a time are dropped and counted.
+/// Which rows wait: late rows and rows without a time are dropped and counted.
 pub(crate) fn timely(column: &ArrayRef, watermark: i64, dropped: &mut Dropped) -> Result<Vec<usize>> {
     let times = event_times(column)?;
     let mut kept = Vec::with_capacity(times.len());
@@ -99,7 +98,7 @@ pub(crate) fn timely(column: &ArrayRef, watermark: i64, dropped: &mut Dropped) -
     Ok(kept)
 }
 
-/// The rows of a time or later.
+/// The rows at or after a time.
 pub(crate) fn later(batches: &[RecordBatch], time: usize, first: i64) -> Result<Vec<RecordBatch>> {
     let filtered = batches.iter().map(|rows| {
         let times = event_times(rows.column(time))?;
@@ -110,7 +109,7 @@ pub(crate) fn later(batches: &[RecordBatch], time: usize, first: i64) -> Result<
 }
 
 impl Waiting {
-    /// For rows of this schema, whose first columns are so many keys.
+    /// A queue of rows of this schema, whose first columns are the keys.
     pub(crate) fn new(schema: SchemaRef, keys: usize, order: Order, options: &JobOptions) -> Result<Waiting> {
         let fields = schema.fields().iter().map(|field| field.as_ref().clone().with_nullable(true));
         let stored = Arc::new(Schema::new(fields.chain([number("$sequence")]).collect::<Vec<_>>()));
@@ -120,7 +119,7 @@ impl Waiting {
         let time = matches!(order, Order::Time(_)).then(|| with_latest(by));
         let table = KeyedTable { keys: by..by + 1, time, hash: order.hash(), ..table };
         let disk = OnDisk::in_order(table.clone(), options)?;
-        // On a disk, files of changes do not last longer than a run.
+        // With a disk, files of changes are kept no longer than a run.
         if let (Order::Time(time), None) = (order, &disk) {
             shape.pane = Some(time);
         }
@@ -175,14 +174,14 @@ impl Waiting {
         Ok(())
     }
 
-    /// The turn of rows up to a number has come: [`Waiting::take`] gives them.
+    /// Rows up to this number become due: [`Waiting::take`] returns them.
     pub(crate) fn reach(&mut self, to: i64) -> Result<()> {
         self.settle()?;
         self.due = Some(self.slice(to)?);
         Ok(())
     }
 
-    /// The next rows up to a number, with those of them that are on the disk.
+    /// The next rows up to a number, including those on the disk.
     fn slice(&mut self, to: i64) -> Result<Due> {
         let mut reached = to;
         if let (Some(disk), Some(first)) = (&mut self.disk, self.first.filter(|first| *first <= to)) {
@@ -190,7 +189,7 @@ impl Waiting {
             let (tables, last) = disk.read_range(&(hash_of(first)..=hash_of(to)))?;
             reached = number_of(last);
             for rows in tables {
-                // They came before those in memory.
+                // They arrived before those in memory.
                 if let Some((rows, sequences)) = self.in_order(&rows)? {
                     self.push(&rows, (0..rows.num_rows()).collect(), Some(&sequences))?;
                     if let Some(mut run) = self.runs.pop() {
@@ -214,7 +213,7 @@ impl Waiting {
         Ok(Due { reached, to, runs, rows, numbers, next: 0 })
     }
 
-    /// Takes about so many of the rows whose turn has come, and all of a number. `None`: there are no more.
+    /// Takes about `rows` due rows, and all rows of the last number. `None`: no row is due.
     pub(crate) fn take(&mut self, rows: usize) -> Result<Option<Piece>> {
         while let Some(mut due) = self.due.take() {
             if let Some(piece) = self.piece(&mut due, rows)? {
@@ -252,12 +251,12 @@ impl Waiting {
         Ok(Some(Piece { rows, numbers: due.numbers[taken].to_vec() }))
     }
 
-    /// Rows up to a number wait no more.
+    /// Removes the rows up to a number.
     fn remove(&mut self, to: i64) -> Result<()> {
         for run in &mut self.runs {
             run.first += run.numbers[run.first..].partition_point(|number| *number <= to);
             let left = run.numbers.len() - run.first;
-            // What is left of a batch must not keep all of it.
+            // A few remaining rows must not keep the whole batch in memory.
             if left > 0 && left < run.numbers.len() / 2 {
                 let at: UInt32Array = (run.first..run.numbers.len()).map(narrow).collect::<Result<Vec<_>>>()?.into();
                 run.rows = take_record_batch(&run.rows, &at)?;
@@ -274,7 +273,7 @@ impl Waiting {
         Ok(())
     }
 
-    /// Rows on the disk whose turn is over are not needed.
+    /// Tells the disk that rows up to `first` are not needed.
     fn forget(&mut self) {
         let Some(disk) = &mut self.disk else { return };
         let Some(first) = self.first else { return disk.clear() };
@@ -292,7 +291,7 @@ impl Waiting {
         Ok(())
     }
 
-    /// Rows that wait, and by which numbers they came.
+    /// Waiting rows, with their sequence numbers.
     fn rows_of(&self, part: Part) -> Result<RecordBatch> {
         let is_wanted = |run: &&Run| !run.is_stored && (part != Part::Changed || !run.noted);
         let runs: Vec<&Run> = self.runs.iter().filter(is_wanted).collect();
@@ -319,7 +318,7 @@ impl Waiting {
         self.runs.iter_mut().for_each(|run| run.noted = true);
         self.snapshots.emitted(complete, rows.num_rows());
         let rows = if rows.num_rows() > 0 { vec![rows] } else { Vec::new() };
-        // A snapshot that only adds keeps all files.
+        // An incremental snapshot keeps all files.
         let by_time = matches!(self.order, Order::Time(_)) && !adds;
         let first_pane = EventTime(if by_time { self.first.unwrap_or(i64::MAX) } else { i64::MIN });
         Ok(StateChange { rows, complete, runs: files.pop().unwrap_or_default(), first_pane })
@@ -363,13 +362,13 @@ impl Waiting {
         self.disk.iter_mut().for_each(OnDisk::goes_on);
     }
 
-    /// Takes the rows of a former plan version. There are none yet.
+    /// Takes over the rows of a former plan version. There are none yet.
     pub(crate) fn succeed(&mut self, former: &mut Waiting) {
         std::mem::swap(self, former);
         self.snapshots = std::mem::take(&mut self.snapshots).succeed();
     }
 
-    /// Nothing else is restored: rows take their places.
+    /// Ends the restore: inserts the restored rows.
     fn settle(&mut self) -> Result<()> {
         if self.restored.is_empty() {
             return Ok(());
@@ -377,8 +376,8 @@ impl Waiting {
         let rows = concat_batches(&self.shape.schema, &std::mem::take(&mut self.restored))?;
         let mut found = self.in_order(&rows)?;
         if found.as_ref().is_some_and(|(_, sequences)| sequences.windows(2).any(|pair| pair[0] == pair[1])) {
-            // The files of several snapshots may have the same rows. Those of several tasks may have the same
-            // numbers.
+            // The files of several snapshots may contain the same rows. The rows of several tasks may have
+            // the same sequence numbers.
             let mut latest = Latest::new(&self.table, Needed::All)?;
             latest.add(&rows)?;
             found = self.in_order(&latest.take()?)?;
@@ -390,7 +389,7 @@ impl Waiting {
         Ok(())
     }
 
-    /// Rows of state in the order in which they came, and the numbers of that. `None`: there are no rows.
+    /// Rows of state in order of arrival, with their sequence numbers. `None`: there are no rows.
     fn in_order(&self, rows: &RecordBatch) -> Result<Option<(RecordBatch, Vec<i64>)>> {
         if rows.num_rows() == 0 {
             return Ok(None);

@@ -1,4 +1,4 @@
-//! Window assignment without aggregation: each row with the window, or once per window, that holds it.
+//! Window assignment without aggregation: each row with its window, or once for each of its windows.
 
 use std::sync::Arc;
 
@@ -18,7 +18,7 @@ pub(crate) struct WindowAssign {
     keep: Vec<usize>,
     time_type: DataType,
     schema: SchemaRef,
-    /// What is left of the last batch, if its rows are in many windows.
+    /// The rest of the last batch, if its rows are in many windows.
     rest: Option<RecordBatch>,
     dropped: Dropped,
 }
@@ -95,7 +95,7 @@ impl Operator for WindowAssign {
             let (mut start, last) = (self.times.first_start(*time), self.times.last_start(*time));
             self.times.check(last)?;
             while start <= last {
-                // If the slide is longer than the size, times between two windows are in neither.
+                // If the slide is longer than the size, a time may be in no window.
                 if start.saturating_add(self.times.size) > *time {
                     rows.push(row as u32);
                     starts.push(start);

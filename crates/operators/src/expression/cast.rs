@@ -1,4 +1,4 @@
-//! Conversions in which SQL differs from the library: values as text, and times.
+//! Conversions in which SQL differs from the library: to text, and of times.
 
 mod nested;
 mod texts;
@@ -46,7 +46,7 @@ pub(super) fn is_own(from: &DataType, to: &DataType) -> bool {
     }
 }
 
-/// The values of an array in another type. What does not fit is an error, or NULL if `safe`.
+/// The values of an array in another type. A value that does not fit is an error, or NULL if `safe`.
 pub(super) fn convert(array: &ArrayRef, to: &DataType, safe: bool) -> Result<ArrayRef> {
     match (array.data_type(), to) {
         (_, to) if to.is_string() => {

@@ -61,7 +61,7 @@ pub(super) fn physical(expr: &Expr, schema: &Schema, functions: &Functions) -> R
         DataFusionError::External(own) if own.is::<Error>() => {
             own.downcast::<Error>().map_or_else(|e| Error::internal(e.to_string()), |own| *own)
         }
-        // Types that only the whole query shows.
+        // Types that are known only once the whole query is planned.
         DataFusionError::NotImplemented(what) => Error::user(sql_names(&what)).remedy("write it in another way"),
         other => Error::internal(format!("{expr}: {}", other.strip_backtrace())),
     })
@@ -98,7 +98,7 @@ fn binary(op: BinaryOp, left: &Expr, right: &Expr, schema: &Schema, functions: &
     })
 }
 
-/// For a comparison with a constant text that lies in its view.
+/// A kernel for a comparison with a constant text that is short enough to lie in its view.
 fn short_text(op: BinaryOp, from: &DataType, right: &Expr) -> Option<Kernel> {
     let negated = match op {
         BinaryOp::Eq => false,
@@ -111,7 +111,7 @@ fn short_text(op: BinaryOp, from: &DataType, right: &Expr) -> Option<Kernel> {
     is_short.then(|| Kernel::Short { view: make_view(text.as_bytes(), 0, 0), negated })
 }
 
-/// For a constant regular expression. One that is wrong fails when it is evaluated.
+/// A kernel for a constant regular expression. An invalid one fails when it is evaluated.
 fn regex(op: BinaryOp, from: &DataType, right: &Expr) -> Option<Kernel> {
     let (negated, case_insensitive) = match op {
         BinaryOp::RegexMatch => (false, false),
@@ -126,7 +126,7 @@ fn regex(op: BinaryOp, from: &DataType, right: &Expr) -> Option<Kernel> {
     Some(Kernel::Match { matcher: Arc::new(matcher?), negated })
 }
 
-/// For `LIKE '%text%'`.
+/// A matcher for `LIKE '%text%'`.
 fn contains(from: &DataType, pattern: &Expr) -> Option<Matcher> {
     let Expr::Literal(pattern) = pattern else { return None };
     let text = pattern.as_text()?.strip_prefix('%')?.strip_suffix('%')?;
@@ -139,7 +139,7 @@ fn plain(op: BinaryOp, left: Physical, right: Physical) -> Physical {
     Arc::new(expressions::BinaryExpr::new(left, operator(op), right).with_fail_on_overflow(true))
 }
 
-/// The smallest number cannot be negated: that is an error, like any number that does not fit.
+/// The negated value. The smallest number cannot be negated: that is an error, like any overflow.
 fn negative(value: Physical, schema: &Schema) -> Built {
     let data_type = value.data_type(schema)?;
     if !data_type.is_signed_integer() {

@@ -11,8 +11,8 @@ use datafusion_common::{DataFusionError, Result, ScalarValue};
 
 use super::compile::scalar;
 
-/// The value of a literal, or of an array, a map or a row of such values, which may have none; `None` for
-/// another expression. The types of the parts are those of the whole.
+/// The value of a literal, or of an array, a map or a row of literals, possibly empty. `None` for any other
+/// expression. The elements have the types that the type of the whole gives them.
 pub(super) fn constant(expr: &Expr) -> Result<Option<ScalarValue>> {
     let (function, args, returns) = match expr {
         Expr::Literal(literal) => {
@@ -48,7 +48,7 @@ pub(super) fn constant(expr: &Expr) -> Result<Option<ScalarValue>> {
     })
 }
 
-/// The values of constants as a column; `None` if one of them is no constant.
+/// The values of constants as a column. `None` if one of them is not constant.
 fn column<'a>(exprs: impl Iterator<Item = &'a Expr>, field: &Field) -> Result<Option<ArrayRef>> {
     let mut values = Vec::new();
     for expr in exprs {

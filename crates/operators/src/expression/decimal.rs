@@ -1,5 +1,5 @@
-//! Arithmetic of exact numbers. Results are rounded half up; one that has more digits than its type is NULL,
-//! as in Flink.
+//! Arithmetic of exact numbers. Results are rounded half up; a result that has more digits than its type is
+//! NULL, as in Flink.
 
 use std::sync::Arc;
 
@@ -74,7 +74,7 @@ fn product(left: &Operand, right: &Operand, (precision, scale): (u8, i32)) -> De
 
 fn quotient(left: &Operand, right: &Operand, (precision, scale): (u8, i32)) -> Result<Decimal128Array> {
     refuse_zero(left, right)?;
-    // a/10^s1 / (b/10^s2) = a * 10^(s2 - s1) / b, of which `scale` digits after the point are wanted.
+    // a/10^s1 / (b/10^s2) = a * 10^(s2 - s1) / b, with `scale` digits after the point.
     let shift = scale + right.scale - left.scale;
     Ok(each(left, right, |a, b| fit(divide(wide(a), wide(b), shift)?, precision)))
 }

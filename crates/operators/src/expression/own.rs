@@ -25,7 +25,7 @@ pub(super) enum Kernel {
     Or,
     /// A comparison of floating-point numbers.
     Float(BinaryOp),
-    /// Whether a text is equal to one that is so short that it lies in the view itself, or is not.
+    /// Whether a text equals, or differs from, one that is short enough to lie in its view.
     Short { view: u128, negated: bool },
     /// Whether a text matches, or does not.
     Match { matcher: Arc<Matcher>, negated: bool },

@@ -1,4 +1,4 @@
-//! Rows to emit: what differs among the first rows of the partitions that a batch has changed.
+//! Rows to emit: the differences among the first rows of the partitions that a batch has changed.
 
 use std::sync::Arc;
 
@@ -19,14 +19,14 @@ pub(super) struct Emitted {
     /// Rows of the store with their partitions, each once.
     rows: Vec<usize>,
     groups: Vec<usize>,
-    /// Of each row to emit: its place among these, its number in its partition, and its weight.
+    /// For each row to emit: its index in `rows`, its row number in its partition, and its weight.
     places: Vec<u32>,
     numbers: Vec<i64>,
     weights: Vec<i64>,
 }
 
 impl Emitted {
-    /// What the batch has changed.
+    /// The changes that the batch has made.
     pub(super) fn of_changes(of: &Partitions) -> Result<Emitted> {
         let mut emitted = Emitted::default();
         for (place, group) in of.touched.groups.iter().enumerate() {
@@ -41,7 +41,7 @@ impl Emitted {
         Ok(emitted)
     }
 
-    /// Rows of the store that are to be emitted; returns their place.
+    /// Adds a row of the store to the rows to emit, and returns its index.
     fn row(&mut self, group: usize, row: usize) -> Result<u32> {
         self.rows.push(row);
         self.groups.push(group);
@@ -54,7 +54,7 @@ impl Emitted {
         self.weights.push(weight);
     }
 
-    /// The rows of a partition, once and for all.
+    /// Adds the rows of a partition that is emitted once and for all.
     pub(super) fn add_all(&mut self, group: usize, entries: &[Entry]) -> Result<()> {
         let mut number = 0;
         for entry in entries {
@@ -67,8 +67,8 @@ impl Emitted {
         Ok(())
     }
 
-    /// What is in one of the lists only. What leaves comes first, so that the last row of a key is the one
-    /// that is there.
+    /// Adds the rows that are in one of the lists only. Retractions come first, so that the last row of a key
+    /// is the current one.
     fn add(&mut self, group: usize, pairs: &Pairs<'_>, copies: &[u32]) -> Result<()> {
         for entry in pairs.before {
             self.copies(group, entry, copies[entry.kept()], -1)?;
@@ -89,10 +89,10 @@ impl Emitted {
         Ok(())
     }
 
-    /// The places whose row is another one.
+    /// Adds the row numbers whose row has changed.
     fn add_numbered(&mut self, group: usize, pairs: &Pairs<'_>) -> Result<()> {
         let Pairs { before, after, .. } = pairs;
-        // Of each former entry, once it is needed.
+        // For each former entry, once it is needed.
         let mut places: Vec<Option<u32>> = vec![None; before.len()];
         let (mut was, mut is) = (numbered(before), numbered(after));
         let (mut former, mut last) = (0, None);
@@ -134,13 +134,13 @@ impl Emitted {
 struct Pairs<'a> {
     before: &'a [Entry],
     after: &'a [Entry],
-    /// Which rows of the store the batch has stored.
+    /// For each row of the store: whether the batch has stored it.
     is_stored: &'a [bool],
 }
 
 impl Pairs<'_> {
-    /// Where an entry was before the batch, if it was there. Entries are asked for in order, from the place
-    /// `at` on.
+    /// The index that an entry had before the batch, if it existed. Entries are looked up in order, from the
+    /// index `at` on.
     fn former(&self, entry: &Entry, at: &mut usize) -> Option<usize> {
         if self.is_stored[entry.kept()] {
             return None;
@@ -152,7 +152,7 @@ impl Pairs<'_> {
     }
 }
 
-/// The entry of each row.
+/// The entry of each row number.
 fn numbered(entries: &[Entry]) -> impl Iterator<Item = usize> {
     entries.iter().enumerate().flat_map(|(at, entry)| std::iter::repeat_n(at, entry.copies as usize))
 }

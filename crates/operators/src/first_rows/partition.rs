@@ -1,19 +1,19 @@
 //! The first rows of one partition, in order.
 
-/// Set in the number of a row that is a place in the batch, not in the store.
+/// Set in the number of a row of the batch, unset for a row of the store.
 const OF_BATCH: u32 = 1 << 31;
 
-/// One of the first rows, and equal ones.
+/// One of the first rows, with the number of its copies.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Entry {
-    /// Rows with different numbers here are ordered as these are.
+    /// A number with the order of the rows: rows with different prefixes are ordered by them.
     pub(super) prefix: u64,
     row: u32,
     /// How many equal rows are among the first ones.
     pub(super) copies: u32,
 }
 
-/// The number of a row.
+/// Where a row is, and its number there.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Place {
     /// In the store.
@@ -40,7 +40,7 @@ impl Entry {
         }
     }
 
-    /// The row is in the store now, or has another number there.
+    /// The row is now in the store, or has another number there.
     pub(super) fn keep_as(&mut self, row: u32) {
         self.row = row;
     }
@@ -51,7 +51,7 @@ impl Entry {
     }
 }
 
-/// The most rows that a store has, and the most rows of a batch.
+/// The greatest number of rows of a store, and of a batch.
 pub(super) const ROWS_MAX: usize = OF_BATCH as usize - 1;
 
 /// The first rows of a partition, in order.
@@ -67,7 +67,7 @@ pub(super) enum Partition {
 #[derive(Clone, Debug)]
 pub(super) struct Many {
     entries: Vec<Entry>,
-    /// How many rows these are, with those that are equal.
+    /// Number of rows, copies included.
     rows: u64,
 }
 
@@ -101,7 +101,7 @@ impl Partition {
         }
     }
 
-    /// How many rows there are, with those that are equal.
+    /// Number of rows, copies included.
     pub(super) fn rows(&self) -> u64 {
         match self {
             Partition::None => 0,
@@ -142,7 +142,7 @@ impl Partition {
         }
     }
 
-    /// Inserts entries, in order, each before the one that has been at this place.
+    /// Inserts entries, in order, each before the entry at its index.
     pub(super) fn merge(&mut self, new: &[(usize, Entry)]) {
         if new.is_empty() {
             return;
@@ -158,7 +158,7 @@ impl Partition {
         self.set(entries);
     }
 
-    /// Another row that is equal to those of an entry.
+    /// Adds a copy of the row of an entry.
     pub(super) fn repeat(&mut self, at: usize) {
         self.entries_mut()[at].copies += 1;
         if let Partition::Many(many) = self {
@@ -166,7 +166,7 @@ impl Partition {
         }
     }
 
-    /// Keeps so many rows, the first ones.
+    /// Keeps the first `limit` rows.
     pub(super) fn cut(&mut self, limit: u64) {
         match self {
             Partition::Many(many) => many.cut(limit),
@@ -178,8 +178,8 @@ impl Partition {
         }
     }
 
-    /// Takes the numbers of copies anew, drops entries without any, and keeps so many rows. What goes has no
-    /// copies any more.
+    /// Reads the numbers of copies again, drops entries without any, and keeps the first `limit` rows. Rows
+    /// that are dropped get no copies.
     pub(super) fn settle(&mut self, copies: &mut [u32], limit: u64) {
         let entries = self.entries_mut();
         entries.iter_mut().for_each(|entry| entry.copies = std::mem::take(&mut copies[entry.kept()]));

@@ -1,4 +1,4 @@
-//! The table of the rows of partitions. A row that is gone has the weight 0.
+//! The state table of the rows of partitions. A removed row has the weight 0.
 
 use std::sync::Arc;
 
@@ -12,7 +12,7 @@ use crate::key_hash::canonical;
 use crate::keyed_state::{Identity, KeyedState, Noted, Part, Rows, SPARSE_MIN, Table, Taken, narrow, number, numbers};
 use crate::row_store::Other;
 
-/// The table of the rows of partitions.
+/// The state table of the rows of partitions.
 pub(crate) fn table(spec: &RankSpec) -> Table {
     let fields = spec.schema.fields().iter().map(|field| field.as_ref().clone()).chain([number("$weight")]);
     let identity = Identity::Counted(spec.schema.fields().len());
@@ -34,8 +34,8 @@ impl Rows for Partitions {
     }
 
     fn take_out(&mut self, part: Part, number: i64) -> Result<Vec<Taken>> {
-        // A row may have come again after its partition was forgotten, or after another one: then the one
-        // that is gone has a lower number.
+        // An equal row may have been stored again, in the same partition or a new one. The removed row has a
+        // lower number, so that the stored one wins.
         let number = |row: &usize| number - i64::from(self.copies[*row] == 0);
         let copies = &self.copies;
         let rows = self.changes.take(part, || (0..copies.len()).filter(|row| copies[*row] > 0).collect());
@@ -106,7 +106,7 @@ impl Rows for Partitions {
         for (new, old) in keys.iter().enumerate() {
             places[*old] = narrow(new)?;
         }
-        // Those of rows that are gone do not matter.
+        // The partitions of removed rows do not matter.
         let place = |group: u32| places.get(group as usize).copied().unwrap_or(super::FREE);
         self.groups.iter_mut().for_each(|group| *group = place(*group));
         self.partitions = keys.iter().map(|group| std::mem::take(&mut self.partitions[*group])).collect();
@@ -148,14 +148,13 @@ impl Rows for Partitions {
 }
 
 impl Partitions {
-    /// How many equal rows may be among the first ones.
+    /// The number of copies that may be among the first rows.
     pub(super) fn copies_of(&self, copies: i64) -> u32 {
         let most = u32::try_from(self.spec.limit).unwrap_or(u32::MAX);
         u32::try_from(copies.max(0)).unwrap_or(u32::MAX).min(most)
     }
 
-    /// The numbers of rows of state, which are stored if they are new. In their partitions they have a place,
-    /// and no copies.
+    /// The numbers of rows of state. New rows are stored, and get an entry in their partition without copies.
     pub(super) fn intern(&mut self, state: &RecordBatch, groups: &[usize]) -> Result<Vec<usize>> {
         let columns = &state.columns()[self.spec.keys..self.spec.schema.fields().len()];
         let columns: Vec<ArrayRef> = columns.iter().map(canonical).collect();
@@ -163,7 +162,7 @@ impl Partitions {
         let prefixes = self.rows.prefixes(&values, groups.len());
         let compare =
             |a: usize, b: usize| prefixes[a].cmp(&prefixes[b]).then_with(|| self.rows.order(&values, a, Other::Row(b)));
-        // Sorted once, the new rows of a partition take their places in one go, however many it has.
+        // The rows are sorted once, so that each partition inserts all of its new rows in one merge.
         let mut sorted: Vec<usize> = (0..groups.len()).collect();
         sorted.sort_unstable_by(|a, b| groups[*a].cmp(&groups[*b]).then_with(|| compare(*a, *b)));
         let (mut ids, known) = (vec![0; groups.len()], self.rows.len());

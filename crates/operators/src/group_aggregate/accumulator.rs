@@ -1,7 +1,7 @@
-//! Aggregate functions that take rows back, a column at a time.
+//! Aggregate functions that can retract rows, a column at a time.
 //!
 //! DataFusion's accumulators give the results of all groups at once and forget them. Here the results of some
-//! groups are read again and again, and a row may count any number of times, also less than zero.
+//! groups are read again and again, and a row may have any weight, also a negative one.
 
 use anabranch_dataflow::{AggregateSpec, Expr};
 use anabranch_model::{Error, Result};
@@ -21,7 +21,7 @@ use crate::{CompiledExpr, Functions};
 
 /// One aggregate function over many groups, by their ids.
 pub(crate) trait Accumulator: Send {
-    /// Makes room for so many groups. New ones have no rows.
+    /// Makes room for this number of groups. New ones have no rows.
     fn resize(&mut self, groups: usize);
 
     /// Adds rows.
@@ -35,7 +35,7 @@ pub(crate) trait Accumulator: Send {
         readings::one_by_one(self, rows, readings)
     }
 
-    /// Columns of the state of a group, without what is in its [entries](Accumulator::entries).
+    /// Columns of the state of a group, without its [entries](Accumulator::entries).
     fn state_fields(&self, name: &str) -> Vec<Field>;
 
     /// The state of these groups.
@@ -47,20 +47,20 @@ pub(crate) trait Accumulator: Send {
     /// Keeps these groups only; the first of them becomes group 0.
     fn keep(&mut self, groups: &[usize]) -> Result<()>;
 
-    /// Memory that it takes.
+    /// Memory in bytes.
     fn size_bytes(&self) -> usize;
 
-    /// The column of the values that it keeps of each group, if it does.
+    /// The column of the values of each group, if the function keeps them.
     fn value_field(&self) -> Option<Field> {
         None
     }
 
-    /// The values that it keeps of each group, if it does.
+    /// The values of each group, if the function keeps them.
     fn entries(&mut self) -> Option<&mut Entries> {
         None
     }
 
-    /// Values were restored: the entries with these ids have other weights than those given.
+    /// Values were restored: the entries with these ids had the given weights before.
     fn entries_restored(&mut self, _changed: &[(usize, i64)]) -> Result<()> {
         Ok(())
     }
@@ -70,14 +70,15 @@ pub(crate) trait Accumulator: Send {
 pub(crate) struct Rows<'a> {
     /// The group of each row.
     pub(crate) groups: &'a [usize],
-    /// How often each row counts; `None`: once.
+    /// The weight of each row; `None`: 1.
     pub(crate) weights: Option<&'a [i64]>,
     /// The arguments.
     pub(crate) values: &'a [ArrayRef],
 }
 
 impl Rows<'_> {
-    /// Calls `add` with the row, group and weight of each row that counts and whose arguments are not NULL.
+    /// Calls `add` with the row, group and weight of each row whose weight is not 0 and whose arguments are
+    /// not NULL.
     pub(crate) fn for_each(&self, mut add: impl FnMut(usize, usize, i64)) {
         let has_nulls = self.values.iter().any(|values| values.null_count() > 0);
         match self.weights {
@@ -93,13 +94,14 @@ impl Rows<'_> {
         }
     }
 
-    /// The rows that count, of which the first argument is not NULL unless `with_nulls`. `None`: all.
+    /// The rows with a weight other than 0 and, unless `with_nulls`, with a first argument other than NULL.
+    /// `None`: all.
     pub(super) fn counting(&self, with_nulls: bool) -> Option<UInt32Array> {
         let nulls = self.values[0].nulls().filter(|nulls| !with_nulls && nulls.null_count() > 0);
         if nulls.is_none() && self.weights.is_none_or(|weights| !weights.contains(&0)) {
             return None;
         }
-        // Which rows count is hard to foresee: no branch depends on it.
+        // Which rows count is hard to predict, so the loop has no branch.
         let mut counting = vec![0; self.groups.len()];
         let mut len = 0;
         for row in 0..self.groups.len() {
@@ -121,13 +123,13 @@ pub(crate) struct Conditions {
 struct Condition {
     of: Expr,
     compiled: CompiledExpr,
-    /// The rows of a batch that pass, and how often each counts: 0 if it does not pass.
+    /// The rows of a batch that satisfy the condition, and the weight of each: 0 if it does not.
     passes: BooleanArray,
     weights: Vec<i64>,
 }
 
 impl Conditions {
-    /// The place of a condition.
+    /// The index of a condition.
     fn place(&mut self, of: &Expr, input: &SchemaRef, functions: &Functions) -> Result<usize> {
         if let Some(place) = self.of.iter().position(|other| other.of == *of && !of.varies()) {
             return Ok(place);
@@ -137,7 +139,7 @@ impl Conditions {
         Ok(self.of.len() - 1)
     }
 
-    /// Evaluates all of them for the rows of a batch.
+    /// Evaluates all conditions for the rows of a batch.
     pub(crate) fn evaluate(&mut self, batch: &RecordBatch, weights: Option<&[i64]>) -> Result<()> {
         for condition in &mut self.of {
             condition.passes = condition.compiled.evaluate_predicate(batch)?;
@@ -156,7 +158,7 @@ impl Conditions {
 pub(crate) struct Call {
     pub(crate) name: String,
     args: Vec<CompiledExpr>,
-    /// The place of its condition.
+    /// The index of its condition.
     filter: Option<usize>,
     pub(crate) accumulator: Box<dyn Accumulator>,
     /// Number of columns of the state.
@@ -197,7 +199,7 @@ impl Call {
         self.with_rows(batch, (groups, weights), conditions, |accumulator, rows| accumulator.update(rows))
     }
 
-    /// The same, and reads results between the rows.
+    /// Like [`Call::update`], but reads results between the rows.
     pub(crate) fn running(
         &mut self,
         batch: &RecordBatch,
@@ -229,7 +231,7 @@ impl Call {
     }
 }
 
-/// The accumulator of a function. What has none here is refused when a query is planned.
+/// The accumulator of a function. The planner refuses functions that have none.
 pub(crate) fn accumulator(spec: &AggregateSpec, args: &[CompiledExpr], retracts: bool) -> Result<Box<dyn Accumulator>> {
     let argument = args.first().map(CompiledExpr::data_type);
     let label = || format!("{}({})", spec.function.to_uppercase(), args.first().map_or("", CompiledExpr::text));
@@ -237,7 +239,7 @@ pub(crate) fn accumulator(spec: &AggregateSpec, args: &[CompiledExpr], retracts:
         ("count", _) => Box::new(Count::default()),
         ("min" | "max", Some(argument)) => {
             let ordered = if spec.function == "min" { Ordered::Ascending } else { Ordered::Descending };
-            // What is distinct makes no difference.
+            // `DISTINCT` makes no difference.
             return extreme::accumulator(argument, ordered, retracts);
         }
         ("first_value" | "last_value", Some(argument)) if !retracts => {

@@ -29,7 +29,7 @@ impl Accumulator for Count {
 
     fn update(&mut self, rows: &Rows<'_>) -> Result<()> {
         match rows.weights {
-            // A row that does not count has the weight 0.
+            // A row of weight 0 adds nothing.
             Some(weights) if rows.values.iter().all(|values| values.null_count() == 0) => {
                 rows.groups.iter().zip(weights).for_each(|(group, weight)| self.counts[*group] += weight);
             }

@@ -10,8 +10,8 @@ use super::accumulator::{Accumulator, Rows};
 use super::entries::{Entries, Transition};
 use super::readings::Readings;
 
-/// The place of the call whose pairs of group and value this one [shares](Entries::follow): the first one
-/// over the distinct values of the same argument, if that takes all rows.
+/// The index of the call whose pairs of group and value this call [shares](Entries::follow): the first call
+/// over the distinct values of the same argument, if that call takes all rows.
 pub(super) fn followed(calls: &[AggregateSpec], place: usize) -> Option<usize> {
     let keeps_values = |of: &AggregateSpec| of.distinct && !matches!(of.function.as_str(), "min" | "max");
     let values = |of: &AggregateSpec| (of.args.first().cloned(), has_nulls(of));
@@ -21,12 +21,13 @@ pub(super) fn followed(calls: &[AggregateSpec], place: usize) -> Option<usize> {
     (keeps_values(own) && !varies && calls[first].filter.is_none()).then_some(first)
 }
 
-/// Whether NULL is one of the distinct values that a function takes.
+/// Whether a function takes NULL as a distinct value.
 pub(super) fn has_nulls(of: &AggregateSpec) -> bool {
     of.function == "array_agg"
 }
 
-/// Counts values, and passes each to the function when it comes to be, and back when it ceases to be.
+/// Counts values. Adds a value to the function when it first occurs in a group, and retracts it when it no
+/// longer occurs.
 pub(super) struct Distinct {
     entries: Entries,
     of: Box<dyn Accumulator>,
@@ -39,7 +40,7 @@ impl Distinct {
     }
 }
 
-/// Transitions as rows: a value that comes to be counts, and one that ceases to be does so no more.
+/// Passes transitions on as rows: weight 1 for a value that has appeared, -1 for one that has disappeared.
 fn with_transitions<T>(
     transitions: &[Transition],
     rows: &Rows<'_>,

@@ -1,4 +1,4 @@
-//! The values of each group, and how often each occurs: for functions whose result may depend on any of them.
+//! The values of each group with their multiplicities: for functions whose result may depend on any value.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -16,27 +16,28 @@ use crate::keyed_state::{Changes, Part, SPARSE_MIN, narrow};
 /// The pairs of group and value of a function, with their weights.
 pub(crate) struct Entries {
     pairs: Arc<Mutex<Pairs>>,
-    /// The pairs are those of another function, which is asked first.
+    /// The pairs belong to another function, which is updated first.
     follows: bool,
     weights: Vec<i64>,
     pub(crate) changes: Changes,
 }
 
-/// Pairs of group and value. Functions of the same values have the same pairs. One thread has all of these
-/// functions, so none of them waits for the lock.
+/// Pairs of group and value, shared by functions of the same values. One thread has all of these functions,
+/// so the lock is never contended.
 struct Pairs {
     value_type: DataType,
     /// Whether NULL is a value too.
     has_nulls: bool,
     table: KeyTable,
-    /// In how many functions each has a weight. It is below zero where a value was taken back before it came.
+    /// For each pair: the number of functions in which its weight is not 0. A weight is negative if a value
+    /// was retracted before it arrived.
     users: Vec<u32>,
-    /// How many occur in some.
+    /// Number of pairs that occur in some function.
     live: usize,
     hashes: Vec<u64>,
     ids: Vec<usize>,
-    /// Whether several functions have them. Then there are the ids of the rows of the last batch, [`NONE`]
-    /// for rows that do not count, and the new ids after pairs were removed.
+    /// Whether several functions share the pairs. Then the ids of the rows of the last batch are kept
+    /// ([`NONE`] for rows that do not count), and so are the new ids after pairs were removed.
     shared: bool,
     ids_of_rows: Vec<usize>,
     new_ids: Vec<usize>,
@@ -44,9 +45,9 @@ struct Pairs {
 
 const NONE: usize = usize::MAX;
 
-/// A value came to be in a group, or has ceased to be.
+/// A value has appeared in a group, or has disappeared from it.
 pub(super) struct Transition {
-    /// The row that has caused it.
+    /// The row that caused it.
     pub(super) row: usize,
     pub(super) group: usize,
     pub(super) is_there: bool,
@@ -106,7 +107,7 @@ impl Pairs {
         Ok(())
     }
 
-    /// A pair has come to occur in a function, or has ceased to.
+    /// Notes whether a pair occurs in a function, before and now.
     #[inline]
     fn occurs(&mut self, id: usize, before: bool, now: bool) {
         let users = &mut self.users[id];
@@ -161,7 +162,7 @@ impl Pairs {
 }
 
 impl Entries {
-    /// For values of this type. `has_nulls`: NULL is a value too.
+    /// Entries for values of this type. `has_nulls`: NULL is a value too.
     pub(super) fn new(value_type: &DataType, has_nulls: bool) -> Result<Entries> {
         Ok(Entries {
             pairs: Arc::new(Mutex::new(Pairs::new(value_type, has_nulls)?)),
@@ -171,8 +172,8 @@ impl Entries {
         })
     }
 
-    /// Shares the pairs of a function of the same values. From now on, that takes each batch before this one
-    /// does, and with all of its rows.
+    /// Shares the pairs of a function of the same values. From now on that function must process each batch
+    /// before this one does, and with all of its rows.
     pub(super) fn follow(&mut self, other: &Entries) {
         other.pairs().shared = true;
         (self.pairs, self.follows) = (Arc::clone(&other.pairs), true);
@@ -196,7 +197,7 @@ impl Entries {
             pairs.intern_rows(rows, counting.as_ref())?;
         }
         self.weights.resize(pairs.table.len(), 0);
-        // They are put back: a function that follows needs them.
+        // The ids are put back: a function that follows needs them.
         let ids = std::mem::take(if self.follows { &mut pairs.ids_of_rows } else { &mut pairs.ids });
         let mut transitions = Vec::new();
         let mut add = |row: usize, id: usize| {
@@ -238,8 +239,8 @@ impl Entries {
         (0..self.weights.len()).filter(|id| self.weights[*id] > 0).collect()
     }
 
-    /// Replaces weights by those of rows of a snapshot, unless the numbers of their snapshots say that later
-    /// ones were restored. Returns the ids with their weights before.
+    /// Replaces weights by those of rows of a snapshot, unless rows of a later snapshot were already
+    /// restored. Returns the ids with their former weights.
     pub(crate) fn restore(
         &mut self,
         groups: &[usize],
@@ -264,13 +265,13 @@ impl Entries {
         Ok(changed.collect())
     }
 
-    /// All values of these groups, which are marked, are in the next snapshot.
+    /// Includes all values of the marked groups in the next snapshot.
     pub(crate) fn renew(&mut self, groups: &[bool]) -> Result<()> {
         self.of_groups(groups)?.into_iter().for_each(|id| self.changes.add(id));
         Ok(())
     }
 
-    /// Removes the values of these groups, which are marked. Returns their ids with their weights before.
+    /// Removes the values of the marked groups. Returns their ids with their former weights.
     pub(super) fn forget(&mut self, groups: &[bool]) -> Result<Vec<(usize, i64)>> {
         let ids = self.of_groups(groups)?;
         let mut pairs = locked(&self.pairs);
@@ -290,15 +291,15 @@ impl Entries {
         Ok(ids.into_iter().zip(of).filter(|(_, group)| groups[**group as usize]).map(|(id, _)| id).collect())
     }
 
-    /// Whether so many values do not occur any more that they should be removed.
+    /// Whether so many values no longer occur that removing them is worthwhile.
     pub(super) fn is_sparse(&self) -> bool {
         let pairs = self.pairs();
         pairs.users.len() > 2 * pairs.live + SPARSE_MIN
     }
 
     /// Removes values that do not occur, and the groups that are not among `groups`; the first of these
-    /// becomes group 0. No snapshot may be waiting for what is removed. A function that is
-    /// [followed](Entries::follow) does this before those that follow it.
+    /// becomes group 0. No removed value may be pending for a snapshot. A function that is
+    /// [followed](Entries::follow) does this before its followers.
     pub(super) fn keep(&mut self, groups: &[usize]) -> Result<()> {
         let pairs = &mut *locked(&self.pairs);
         if !self.follows {

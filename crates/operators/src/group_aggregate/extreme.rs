@@ -1,5 +1,5 @@
-//! `MIN` and `MAX`, `FIRST_VALUE` and `LAST_VALUE`. Over rows that stay, one value so far is enough. Where
-//! rows may be taken back, all values are kept in order.
+//! `MIN` and `MAX`, `FIRST_VALUE` and `LAST_VALUE`. Over append-only rows one value per group is enough.
+//! Where rows may be retracted, all values are kept in order.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -24,9 +24,9 @@ use crate::keyed_state::narrow;
 pub(crate) enum Ordered {
     Ascending,
     Descending,
-    /// The one that came first.
+    /// The value that arrived first.
     Arrival,
-    /// The one that came last.
+    /// The value that arrived last.
     LastArrival,
 }
 
@@ -46,7 +46,7 @@ pub(crate) fn accumulator(argument: &DataType, order: Ordered, retracts: bool) -
     })
 }
 
-/// The extreme of each group, of numbers and times.
+/// The extreme of each group, for numbers and times.
 struct Extreme<T: ArrowPrimitiveType> {
     values: Vec<T::Native>,
     known: Vec<bool>,
@@ -172,10 +172,10 @@ impl Encoding {
     }
 }
 
-/// The extreme of each group, of texts and other types.
+/// The extreme of each group, for texts and other types.
 struct ExtremeRows {
     rows: Vec<Option<Box<[u8]>>>,
-    /// Bytes of all rows.
+    /// Bytes of all values.
     bytes: usize,
     encoding: Encoding,
 }
@@ -208,7 +208,7 @@ impl Accumulator for ExtremeRows {
 
     fn running(&mut self, rows: &Rows<'_>, readings: &Readings) -> Result<ArrayRef> {
         let encoded = self.encoding.rows(&rows.values[0])?;
-        // The values are in one buffer, one after the other.
+        // The values lie in one buffer, one after the other.
         let (mut bytes, mut ends) = (Vec::new(), Vec::with_capacity(readings.len()));
         rows.replay(readings, |step| match step {
             Step::Row { row, group, .. } => self.add(group, encoded.row(row).data()),

@@ -1,4 +1,4 @@
-//! Batches that are taken as one: a group that many rows touch changes once.
+//! Batches that are processed as one: a group that many rows touch changes once.
 
 use anabranch_model::{Result, batch_bytes};
 use arrow::array::RecordBatch;
@@ -6,9 +6,9 @@ use arrow::compute::concat_batches;
 
 /// Batches until the end of an epoch.
 pub(super) struct Gathered {
-    /// So many rows are gathered. `None`: none are.
+    /// The number of rows at which they are processed. `None`: batches are not gathered.
     rows_max: Option<u64>,
-    /// And so many bytes.
+    /// The number of bytes at which they are processed.
     bytes_max: usize,
     bytes: usize,
     batches: Vec<RecordBatch>,
@@ -20,7 +20,7 @@ impl Gathered {
         Gathered { rows_max, bytes_max, bytes: 0, batches: Vec::new(), rows: 0 }
     }
 
-    /// Takes a batch. Returns what is to be taken now.
+    /// Adds a batch. Returns rows once there are enough to be processed.
     pub(super) fn add(&mut self, batch: RecordBatch) -> Result<Option<RecordBatch>> {
         let Some(rows_max) = self.rows_max else { return Ok(Some(batch)) };
         self.rows += batch.num_rows() as u64;
@@ -29,7 +29,7 @@ impl Gathered {
         if self.rows < rows_max && self.bytes < self.bytes_max { Ok(None) } else { self.take() }
     }
 
-    /// Returns what there is.
+    /// Returns the gathered rows.
     pub(super) fn take(&mut self) -> Result<Option<RecordBatch>> {
         (self.rows, self.bytes) = (0, 0);
         let batches = std::mem::take(&mut self.batches);

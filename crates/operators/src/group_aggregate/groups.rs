@@ -1,8 +1,8 @@
-//! The groups of an aggregate: the states of its functions, and for functions that keep values, these.
+//! The groups of an aggregate: the states of its functions, with the values that some functions keep.
 //!
-//! A group that exists no more has a row of state that says so, until a snapshot is complete. Groups that no
-//! row changes for long are forgotten, with their values. Groups of windows are there until no row can change
-//! them any more.
+//! A group that no longer exists has a row of state that says so, until a snapshot is complete. Groups that
+//! do not change within their time to live are forgotten, with their values. Groups of windows are kept until
+//! no row can change them any more.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -27,20 +27,21 @@ pub(super) struct Groups {
     key_fields: Vec<Field>,
     /// Number of rows of each group. A group without rows does not exist.
     pub(super) rows: Vec<i64>,
-    /// How many have rows, or a number below zero: then a row was taken back before it came.
+    /// Number of groups with rows, or with a negative number of rows: then a row was retracted before it
+    /// arrived.
     pub(super) live: usize,
     pub(super) calls: Vec<Call>,
     conditions: Conditions,
     changes: Changes,
-    /// Whether groups are forgotten that nothing changes for long.
+    /// Whether groups have a time to live.
     lives: bool,
-    /// Groups whose values are to be written anew: they have an earlier time.
+    /// Groups whose values are written again because they have an earlier time.
     outdated: Vec<usize>,
-    /// If the groups are of windows: whether their results are emitted before their window ends, and whether
-    /// that of each group was emitted.
+    /// For groups of windows: whether results are emitted before their window ends, and for each group
+    /// whether its result was emitted.
     early: Option<bool>,
     emitted: Vec<bool>,
-    /// The number of the batch that has touched a group last.
+    /// For each group: the number of the last batch that touched it.
     stamps: Vec<u64>,
     batch: u64,
 }
@@ -98,8 +99,8 @@ impl Groups {
         }
     }
 
-    /// Which rows of a batch count, unless all of them do: a row that takes back what is forgotten does not.
-    /// Without weights, all count.
+    /// Which rows of a batch count: a retraction of a forgotten row does not. `None`: all of them, as without
+    /// weights.
     pub(super) fn rows_of_known(&self, ids: &[usize], weights: Option<&[i64]>) -> Option<BooleanArray> {
         let weights = weights.filter(|weights| weights.iter().any(|weight| *weight < 0))?;
         let mut rows = HashMap::new();
@@ -113,7 +114,7 @@ impl Groups {
         (counts.true_count() < counts.len()).then_some(counts)
     }
 
-    /// Groups are changed.
+    /// Notes that groups have changed.
     pub(super) fn write(&mut self, groups: &[usize], times: Option<&mut TimeToLive>) {
         let Some(times) = times else { return };
         for group in groups {
@@ -134,7 +135,7 @@ impl Groups {
         calls.iter_mut().try_for_each(|call| call.update(batch, (groups, weights), conditions))
     }
 
-    /// Groups have changed, which had these numbers of rows before.
+    /// Notes the changes of groups, given their former numbers of rows.
     pub(super) fn changed(&mut self, groups: &[usize], counts: &[i64]) {
         for (group, before) in groups.iter().zip(counts) {
             self.changes.add(*group);
@@ -142,7 +143,7 @@ impl Groups {
         }
     }
 
-    /// A group had so many rows, and has so many.
+    /// Notes the change of a group's number of rows.
     fn has_become(&mut self, before: i64, now: i64) {
         match (before != 0, now != 0) {
             (false, true) => self.live += 1,
@@ -151,7 +152,7 @@ impl Groups {
         }
     }
 
-    /// Whether the result of each of these groups was emitted before a batch, and whether it is there after
+    /// For each of these groups: whether its result was emitted before the batch, and whether it exists after
     /// it.
     pub(super) fn shown(&mut self, groups: &[usize], existed: &[bool], windows: Option<&Windows>) -> Vec<(bool, bool)> {
         let shown = groups.iter().zip(existed).map(|(group, existed)| {
@@ -171,7 +172,7 @@ impl Groups {
         self.calls.iter_mut().filter_map(|call| call.accumulator.entries())
     }
 
-    /// All values of a group that has another time now are written with it.
+    /// Writes all values of the groups whose time has changed.
     fn renew_values(&mut self) -> Result<()> {
         let outdated = std::mem::take(&mut self.outdated);
         if outdated.is_empty() {
@@ -182,7 +183,7 @@ impl Groups {
         self.entries().try_for_each(|entries| entries.renew(&is_outdated))
     }
 
-    /// Replaces the states of groups by those of rows, unless later ones were restored.
+    /// Replaces the states of groups by those of rows, unless rows of a later snapshot were already restored.
     fn restore(&mut self, ids: &[usize], columns: &[ArrayRef], versions: Option<&Int64Array>) -> Result<()> {
         let latest = versions.map_or_else(|| (0..ids.len()).collect(), |versions| self.changes.latest(ids, versions));
         let groups: Vec<usize> = latest.iter().map(|row| ids[*row]).collect();
@@ -298,7 +299,7 @@ impl Rows for Groups {
         numbers + self.emitted.capacity() + self.changes.size_bytes() + calls
     }
 
-    /// Values that do not exist any more are removed too.
+    /// Values that no longer occur are removed too.
     fn living(&mut self) -> Result<Option<Vec<usize>>> {
         let sparse = self.rows.len() > 2 * self.live + SPARSE_MIN;
         let is_sparse = (sparse || self.entries().any(|entries| entries.is_sparse()))
@@ -341,7 +342,7 @@ impl Rows for Groups {
             if let Some(changed) = changed {
                 call.accumulator.entries_restored(&changed)?;
             }
-            // The state of a group that has no rows yet.
+            // The state of a group without rows.
             call.accumulator.resize(is_over.len() + 1);
             let first = UInt64Array::from(vec![0; keys.len()]);
             let fresh = call.accumulator.state(&[is_over.len()])?;
@@ -374,7 +375,7 @@ impl Rows for Groups {
         keys.iter().for_each(|group| self.emitted[*group] |= self.rows[*group] > 0);
     }
 
-    /// All values of all groups are looked through.
+    /// Forgetting reads all values of all groups.
     fn forgotten_of(&self) -> usize {
         self.live
     }

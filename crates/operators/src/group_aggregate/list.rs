@@ -1,8 +1,8 @@
-//! `ARRAY_AGG` and `LISTAGG`, and `FIRST_VALUE` and `LAST_VALUE` of rows that may be taken back: the values
-//! of each group, in the order in which they came.
+//! `ARRAY_AGG` and `LISTAGG`, and `FIRST_VALUE` and `LAST_VALUE` of rows that may be retracted: the values of
+//! each group, in order of arrival.
 //!
-//! A value that is taken back leaves the first of its places, as in Flink. Each different value is stored
-//! once, for all groups, and lists have its number.
+//! A retraction removes the first occurrence of its value, as in Flink. Each distinct value is stored once,
+//! for all groups, and lists contain its number.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
@@ -19,7 +19,7 @@ use crate::hash_keys;
 use crate::key_table::KeyTable;
 use crate::keyed_state::{SPARSE_MIN, narrow};
 
-/// What the values become.
+/// What is computed from the list.
 enum Of {
     First,
     Last,
@@ -33,14 +33,14 @@ pub(super) struct Lists {
     values: KeyTable,
     /// The values of each group.
     lists: Vec<VecDeque<u32>>,
-    /// Values that were taken back before they came, by group and value.
+    /// Values that were retracted before they arrived, by group and value.
     owed: BTreeMap<(usize, u32), i64>,
     /// Length of all lists.
     len: usize,
 }
 
 impl Lists {
-    /// The accumulator of a function. `None`: it is another kind of function.
+    /// The accumulator of a function. `None` for functions of other kinds.
     pub(super) fn of(spec: &AggregateSpec, argument: &DataType) -> Result<Option<Lists>> {
         let of = match (spec.function.as_str(), &spec.data_type) {
             ("first_value", _) => Of::First,
@@ -89,7 +89,7 @@ impl Lists {
         }
     }
 
-    /// Forgets the values that no list has any more, once they are most.
+    /// Removes the values that are in no list, once they are the majority.
     fn remove_dead(&mut self) -> Result<()> {
         if self.values.len() <= 2 * (self.len + self.owed.len()) + SPARSE_MIN {
             return Ok(());
@@ -162,7 +162,7 @@ impl Accumulator for Lists {
     fn update(&mut self, rows: &Rows<'_>) -> Result<()> {
         let values = &rows.values[0];
         let ids = self.intern(values)?;
-        // Only an array has NULL among its elements.
+        // Only `ARRAY_AGG` keeps NULL.
         let counts: Option<BooleanArray> = match self.of {
             Of::Array(_) => None,
             _ => Some(is_not_null(values)?),

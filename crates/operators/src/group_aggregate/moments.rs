@@ -1,5 +1,5 @@
 //! Variances and standard deviations, by the recurrences of Welford (1962) for weighted values, which also
-//! take values back.
+//! support retractions.
 
 use std::sync::Arc;
 
@@ -24,7 +24,7 @@ struct Moment {
     squares: f64,
 }
 
-/// Which result.
+/// Which statistic is the result.
 #[derive(Clone, Copy)]
 pub(super) struct Of {
     of_sample: bool,
@@ -48,14 +48,14 @@ impl Moment {
         if self.count <= 0 || divisor <= 0 {
             return None;
         }
-        // Taking values back may leave a little less than nothing.
+        // Rounding may leave a slightly negative sum after retractions.
         let variance = if self.squares < 0.0 { 0.0 } else { self.squares } / divisor as f64;
         Some(if root { variance.sqrt() } else { variance })
     }
 }
 
 impl Moments {
-    /// What a function computes. `None`: it is another kind of function.
+    /// The statistic that a function computes. `None` for functions of other kinds.
     pub(super) fn of(function: &str) -> Option<Of> {
         Some(match function {
             "var" | "var_sample" => Of { of_sample: true, root: false },

@@ -6,16 +6,16 @@ use arrow::compute::concat;
 
 use super::accumulator::{Accumulator, Rows};
 
-/// Where results are read, in order: each of a group, after so many of the rows.
+/// Where results are read, in order: the group, and the number of rows before the reading.
 #[derive(Default)]
 pub(crate) struct Readings {
     pub(crate) after: Vec<usize>,
     pub(crate) groups: Vec<usize>,
 }
 
-/// What comes next.
+/// The next step.
 pub(crate) enum Step {
-    /// A row counts, or counts no more.
+    /// A row is added, or retracted.
     Row { row: usize, group: usize, weight: i64 },
     /// The result of a group is read.
     Read { group: usize },
@@ -33,8 +33,8 @@ impl Readings {
 }
 
 impl Rows<'_> {
-    /// Calls `take` with each row that counts and whose arguments are not NULL, and with each reading between
-    /// them.
+    /// Calls `take` with each row of a weight other than 0 whose arguments are not NULL, and with each
+    /// reading between them.
     pub(crate) fn replay(&self, readings: &Readings, mut take: impl FnMut(Step)) {
         let mut of = readings.after.iter().zip(&readings.groups).peekable();
         let mut read_until = |row: usize, take: &mut dyn FnMut(Step)| {
@@ -49,14 +49,14 @@ impl Rows<'_> {
         read_until(usize::MAX, &mut take);
     }
 
-    /// These rows only.
+    /// A range of the rows.
     fn slice<'a>(&'a self, from: usize, to: usize, values: &'a [ArrayRef]) -> Rows<'a> {
         let weights = self.weights.map(|weights| &weights[from..to]);
         Rows { groups: &self.groups[from..to], weights, values }
     }
 }
 
-/// [`Accumulator::running`] of any function: a result at a time.
+/// [`Accumulator::running`] for any function: one result at a time.
 pub(super) fn one_by_one<A: Accumulator + ?Sized>(
     of: &mut A,
     rows: &Rows<'_>,

@@ -1,4 +1,4 @@
-//! An aggregate of the next plan version goes on with the state of the former one, in memory.
+//! Whether an aggregate of the next plan version takes over the state of the former one, in memory.
 
 use anabranch_dataflow::{AggregateSpec, GroupAggregateSpec};
 
@@ -7,8 +7,8 @@ use super::distinct::followed;
 use crate::Functions;
 use crate::operator::StateShape;
 
-/// Whether an aggregate can go on with the state of another one. What keys, arguments and filters are
-/// computed from may be different: state has only their results.
+/// Whether an aggregate can take over the state of another one. The expressions of keys, arguments and
+/// filters may differ: state has only their values.
 pub(crate) fn goes_on(former: &GroupAggregateSpec, next: &GroupAggregateSpec, functions: &Functions) -> bool {
     let call = |a: &AggregateSpec| (a.function.clone(), a.distinct, a.data_type.clone(), a.args.len());
     let calls = |spec: &GroupAggregateSpec| spec.aggregates.iter().map(call).collect::<Vec<_>>();

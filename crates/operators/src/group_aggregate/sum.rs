@@ -1,5 +1,5 @@
-//! `SUM` and `AVG`. Sums of exact numbers are kept so wide that none overflows. A
-//! result of whole numbers that does not fit fails, and one of DECIMALs is NULL.
+//! `SUM` and `AVG`. Sums of exact numbers are so wide that none overflows. A whole-number result that does
+//! not fit is an error; a DECIMAL that does not fit is NULL.
 
 use std::sync::Arc;
 
@@ -41,12 +41,12 @@ enum Finished {
 /// Values whose sums are kept in `Sum`.
 trait Summed: ArrowPrimitiveType {
     type Sum: ArrowPrimitiveType<Native: Default + Copy + Send>;
-    /// Whether adding and taking back leaves the sum as it was. Where a value is taken back before it comes,
-    /// no value is left in between, and yet the sum is not 0.
+    /// Whether adding and retracting a value leaves the sum unchanged. Where a value was retracted before it
+    /// arrived, a group may have no values and a sum other than 0.
     const EXACT: bool;
 
     fn plus(sum: Total<Self>, value: Self::Native, weight: i64) -> Total<Self>;
-    /// Of `count` values.
+    /// Results, each of a sum and its `count` of values.
     fn results(totals: impl Iterator<Item = Option<(Total<Self>, i64)>>, scale: i8, how: &Finished)
     -> Result<ArrayRef>;
 }
@@ -124,12 +124,12 @@ impl<T: Summed> Sums<T> {
         self.sums[group] = T::plus(self.sums[group], value, weight);
         self.counts[group] += weight;
         if self.counts[group] == 0 && !T::EXACT {
-            // What adding and taking back floats leaves, and an infinity.
+            // Discards rounding errors and an infinity.
             self.sums[group] = Total::<T>::default();
         }
     }
 
-    /// Sum and number of the values, if there are some.
+    /// Sum and number of the values. `None` if there are none.
     fn total(&self, group: usize) -> Option<(Total<T>, i64)> {
         (self.counts[group] > 0).then(|| (self.sums[group], self.counts[group]))
     }

@@ -1,4 +1,4 @@
-//! Until when rows are needed: rows by the watermark from which on they match nothing that follows.
+//! When rows expire: at the watermark from which on they can match no further row.
 
 use std::collections::BTreeMap;
 
@@ -9,21 +9,21 @@ use arrow::array::{Array, ArrayRef};
 use crate::event_time::event_times;
 use crate::keyed_state::narrow;
 
-/// Into so many buckets the time of a row is divided, roughly.
+/// The span of time of all rows is divided into about this number of buckets.
 const BUCKETS: i64 = 64;
-/// A bucket has at least so many milliseconds.
+/// Shortest span of a bucket, in milliseconds.
 const BUCKET_MS_MIN: i64 = 16;
 
-/// Rows of one side by the ends of their time.
+/// The rows of one side by their expiry.
 pub(crate) struct Expiry {
     spec: ExpirySpec,
-    /// The end of each row's time.
+    /// The expiry of each row.
     ends: Vec<i64>,
-    /// Rows by their ends, of which 2^shift ms share a bucket.
+    /// Rows by expiry. Times within 2^shift ms share a bucket.
     buckets: BTreeMap<i64, Vec<u32>>,
     shift: u32,
-    /// The bucket of the last row, and rows that are still to be added to it: most often it is also that of
-    /// the next one.
+    /// The bucket of the last row, with rows that are not yet added to it. The next row is most often in the
+    /// same bucket.
     last: (i64, Vec<u32>),
 }
 
@@ -33,7 +33,7 @@ impl Expiry {
         Expiry { spec, ends: Vec::new(), buckets: BTreeMap::new(), shift, last: (0, Vec::new()) }
     }
 
-    /// The ends of rows with these columns.
+    /// The expiry of rows with these columns.
     pub(crate) fn ends_of(&self, columns: &[ArrayRef]) -> Result<Vec<i64>> {
         let ExpirySpec { time, after_ms } = self.spec;
         let times = columns.get(time).ok_or_else(|| Error::internal("a row of a join without its time"))?;
@@ -44,12 +44,12 @@ impl Expiry {
         Ok(event_times(times)?.iter().enumerate().map(end).collect())
     }
 
-    /// The end of a row's time.
+    /// The expiry of a row.
     pub(crate) fn end(&self, row: usize) -> i64 {
         self.ends[row]
     }
 
-    /// A row has come, or has come again.
+    /// A row has arrived, or has arrived again.
     pub(crate) fn add(&mut self, row: usize, end: i64) -> Result<()> {
         if self.ends.len() <= row {
             self.ends.resize(row + 1, i64::MIN);
@@ -76,12 +76,12 @@ impl Expiry {
         self.last.1.clear();
     }
 
-    /// Takes the rows whose time has ended; without `exactly`, some of them may stay a while.
+    /// Takes the rows that have expired. Without `exactly`, some of them may stay for a while.
     pub(crate) fn take(&mut self, watermark: EventTime, exactly: bool) -> Vec<u32> {
         let mut taken = Vec::new();
         self.complete_last();
         while let Some(bucket) = self.buckets.first_entry() {
-            // The last end that a row of the bucket may have.
+            // The latest possible expiry of a row in the bucket.
             let last = (bucket.key() << self.shift) | ((1 << self.shift) - 1);
             if last <= watermark.0 {
                 taken.append(&mut bucket.remove());
@@ -99,7 +99,7 @@ impl Expiry {
         taken
     }
 
-    /// Event times of rows before this one are over.
+    /// Rows with event times before this one have expired.
     pub(crate) fn first_time(&self, watermark: EventTime) -> EventTime {
         EventTime(watermark.0.saturating_sub(self.spec.after_ms).saturating_add(1))
     }

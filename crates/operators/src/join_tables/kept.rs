@@ -1,10 +1,10 @@
 //! The rows of a side by their ids.
 //!
-//! Rows that may be taken back, or whose matches are counted, are found by all of their columns: each is
-//! there once, with a weight. Other rows are only added, and never looked for, so they need no table that
-//! finds them, if equal ones are rare: they appear in pairs, and have columns after their keys. Each has a
-//! number in place of that. It says in snapshots which row it is: equal rows have different numbers, and a
-//! row that is restored twice is there once.
+//! Rows that may be retracted, or whose matches are counted, are looked up by all of their columns: each
+//! distinct row is stored once, with a weight. Append-only rows that are emitted in pairs, and have columns
+//! after their keys, are never looked up: equal rows are rare, so they need no hash table. Instead, each has
+//! a number, which identifies it in snapshots: equal rows have different numbers, and a row that is restored
+//! twice is stored once.
 
 use std::sync::Arc;
 
@@ -19,25 +19,25 @@ use crate::row_store::{Other, RowStore, Words};
 
 /// Rows with the ids of their keys.
 pub(crate) enum Kept {
-    /// A table of the id of the key and the columns after the keys, and the types of these.
+    /// A hash table of the key's id and the columns after the keys, and the types of these columns.
     Found(KeyTable, Vec<DataType>),
     Numbered(Numbered),
 }
 
-/// Rows that are only added.
+/// Append-only rows.
 pub(crate) struct Numbered {
     /// The columns after the keys.
     rows: RowStore,
     keys: Vec<u32>,
     numbers: Words,
-    /// The number of the next row. No row with its key has it or a greater one.
+    /// The number of the next row. It is greater than that of any row with the same key.
     next: i64,
-    /// While rows are restored: their keys and numbers.
+    /// During a restore: the keys and numbers of the rows.
     restored: Option<KeyTable>,
 }
 
 impl Kept {
-    /// For rows with columns of these types after their keys.
+    /// A store for rows with these types of columns after the keys.
     pub(crate) fn new(types: &[DataType], is_numbered: bool) -> Result<Kept> {
         if !is_numbered {
             let types: Vec<DataType> = std::iter::once(DataType::UInt32).chain(types.iter().cloned()).collect();
@@ -67,14 +67,14 @@ impl Kept {
     pub(crate) fn size_bytes(&self) -> usize {
         match self {
             Kept::Found(table, _) => table.size_bytes(),
-            // What a restore needs for a moment does not count: state that fitted before fits again.
+            // The temporary memory of a restore does not count: state that fitted before must fit again.
             Kept::Numbered(Numbered { rows, keys, numbers, .. }) => {
                 rows.size_bytes() + keys.capacity() * size_of::<u32>() + numbers.size_bytes()
             }
         }
     }
 
-    /// Adds rows of these keys; returns their ids. New ids are given in order.
+    /// Adds rows of these keys and returns their ids. New ids are consecutive.
     pub(crate) fn add(&mut self, keys: Vec<u32>, values: &[ArrayRef], hashes: &mut Vec<u64>) -> Result<Vec<usize>> {
         match self {
             Kept::Found(table, _) => find(table, keys, values, hashes),
@@ -88,8 +88,8 @@ impl Kept {
         }
     }
 
-    /// Adds rows of a snapshot with these numbers, if they have numbers. With `may_be_there`, some may have
-    /// been restored already.
+    /// Adds rows of a snapshot, with their numbers if they have some. With `may_be_there`, some may already
+    /// have been restored.
     pub(crate) fn restore(
         &mut self,
         keys: Vec<u32>,
@@ -111,7 +111,7 @@ impl Kept {
         }
     }
 
-    /// Rows with these numbers exist, if not here.
+    /// Notes numbers of rows that are stored elsewhere.
     pub(crate) fn exist(&mut self, numbers: &Int64Array) {
         if let Kept::Numbered(numbered) = self {
             let last = numbers.values().iter().copied().max().unwrap_or(0);
@@ -119,7 +119,7 @@ impl Kept {
         }
     }
 
-    /// Nothing else is restored.
+    /// Ends the restore.
     pub(crate) fn restored(&mut self) {
         if let Kept::Numbered(numbered) = self {
             numbered.restored = None;
@@ -154,7 +154,7 @@ impl Kept {
         Some(Arc::new(ids.iter().map(|id| numbered.numbers.get(*id) as i64).collect::<Int64Array>()))
     }
 
-    /// Keeps these rows only, whose keys have these ids from now on. The first of them gets the id 0.
+    /// Keeps these rows only, and gives them new ids of keys. The first of them gets the id 0.
     pub(crate) fn keep(&mut self, ids: &[usize], keys: Vec<u32>, hashes: &mut Vec<u64>) -> Result<()> {
         match self {
             Kept::Found(_, types) => {
@@ -175,7 +175,7 @@ impl Kept {
 }
 
 impl Numbered {
-    /// Adds these rows of a batch; returns their ids.
+    /// Appends rows of a batch and returns their ids.
     fn append(&mut self, keys: &[u32], values: &[ArrayRef], numbers: &[i64], rows: &[usize]) -> Result<Vec<usize>> {
         let first = self.keys.len();
         let values = self.rows.values(values)?;

@@ -1,4 +1,4 @@
-//! What joins emit. Equal rows that stay are kept as one, and emitted as often as they count.
+//! The output of joins. Equal append-only rows are stored as one, and emitted as often as their weight says.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -16,7 +16,7 @@ pub(crate) struct Results {
     pub(crate) schema: SchemaRef,
     /// Whether they have weights.
     is_updating: bool,
-    /// Rows that are still to be emitted.
+    /// Rows that must be emitted more than once.
     repeated: VecDeque<Repeated>,
 }
 
@@ -40,7 +40,7 @@ impl Results {
         Ok(())
     }
 
-    /// Emits the next of the rows that count several times. Returns false if there was none.
+    /// Emits a piece of the rows with greater weights. Returns false if there was none.
     pub(crate) fn repeat(&mut self, out: &mut Output) -> Result<bool> {
         let Some(repeated) = self.repeated.front_mut() else { return Ok(false) };
         out.batch(repeated.next_rows()?);
@@ -51,11 +51,11 @@ impl Results {
     }
 }
 
-/// Rows that stay, each of which counts several times.
+/// Append-only rows with weights greater than 1.
 struct Repeated {
     rows: RecordBatch,
     weights: Vec<i64>,
-    /// The row that is emitted next, and how often it was already.
+    /// The next row, and how often it was already emitted.
     row: usize,
     emitted: i64,
 }

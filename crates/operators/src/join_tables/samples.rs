@@ -14,21 +14,21 @@ use crate::{Element, Output};
 /// A row: key, text, number.
 pub(crate) type Row = (Option<i64>, Option<&'static str>, Option<i64>);
 
-/// Its texts.
+/// Texts of rows.
 pub(crate) const TEXTS: [&str; 3] = ["a", "b", "a text that is longer than twelve bytes"];
 
-/// Its columns.
+/// The columns of a row.
 pub(crate) fn fields() -> Vec<Field> {
     let field = |name: &str, of| Field::new(name, of, true);
     vec![field("k", DataType::Int64), field("t", DataType::Utf8View), field("n", DataType::Int64)]
 }
 
-/// An input of such rows, which may be taken back.
+/// An input of such rows.
 pub(crate) fn side(updating: bool) -> StreamSideSpec {
     StreamSideSpec { schema: Arc::new(Schema::new(fields())), updating, expiry: None, time_to_live_ms: None }
 }
 
-/// Rows with their weights, which are columns of an updating input.
+/// Rows with their weights, which are a column if the input is updating.
 pub(crate) fn batch(rows: &[(Row, i64)], updating: bool) -> RecordBatch {
     let mut columns: Vec<ArrayRef> = vec![
         Arc::new(rows.iter().map(|((key, ..), _)| *key).collect::<Int64Array>()),
@@ -43,7 +43,7 @@ pub(crate) fn batch(rows: &[(Row, i64)], updating: bool) -> RecordBatch {
     RecordBatch::try_new(Arc::new(Schema::new(fields)), columns).expect("a batch")
 }
 
-/// What an operator emits for a batch of an input, in all of its pieces.
+/// The output of an operator for a batch of an input, in all of its pieces.
 pub(crate) fn pieces(join: &mut dyn Operator, input: usize, rows: RecordBatch) -> Vec<RecordBatch> {
     let mut out = Output::default();
     match input {
@@ -72,7 +72,7 @@ pub(crate) fn texts(batch: &RecordBatch) -> Vec<(String, i64)> {
     (0..batch.num_rows()).map(|row| (text(row), weights.map_or(1, |weights| weights.value(row)))).collect()
 }
 
-/// Adds up what an operator emits for a batch.
+/// Adds up the output of an operator for a batch.
 pub(crate) fn add(integral: &mut BTreeMap<String, i64>, join: &mut dyn Operator, input: usize, rows: RecordBatch) {
     for (text, weight) in pieces(join, input, rows).iter().flat_map(texts) {
         *integral.entry(text).or_default() += weight;

@@ -1,4 +1,4 @@
-//! What one side of a join has: its rows with their weights and the numbers of their matches.
+//! One side of a join: its rows with their weights and numbers of matches.
 
 use std::collections::BTreeSet;
 
@@ -16,7 +16,7 @@ use crate::row_store::Words;
 /// The end of a list.
 const END: u32 = u32::MAX;
 
-/// How rows of a side appear besides in pairs.
+/// How rows of a side are emitted, apart from pairs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Role {
     /// Not at all.
@@ -27,22 +27,22 @@ pub(crate) enum Role {
     Matched,
     /// As they are, if they have none.
     Unmatched,
-    /// Like [`Role::Padded`] or [`Role::Unmatched`], but at the end of their time.
+    /// Like [`Role::Padded`] or [`Role::Unmatched`], but only when they expire.
     UnmatchedAtEnd,
 }
 
 impl Role {
-    /// Whether the number of matches is kept.
+    /// Whether the numbers of matches are kept.
     pub(crate) fn counts(self) -> bool {
         self != Role::Plain
     }
 
-    /// Whether rows without a match appear.
+    /// Whether rows without a match are emitted.
     pub(crate) fn shows_unmatched(self) -> bool {
         matches!(self, Role::Padded | Role::Unmatched | Role::UnmatchedAtEnd)
     }
 
-    /// Whether a row with so many matches appears, before the end of its time.
+    /// Whether a row with this number of matches is part of the result before it expires.
     pub(crate) fn shows(self, matches: i64) -> bool {
         match self {
             Role::Plain | Role::UnmatchedAtEnd => false,
@@ -52,14 +52,14 @@ impl Role {
     }
 }
 
-/// Columns of rows of state besides those of the side.
+/// Columns of rows of state besides the columns of the side.
 #[derive(Clone, Copy)]
 pub(crate) struct Own<'a> {
-    /// If the rows have numbers.
+    /// The numbers of the rows, if they have some.
     pub(crate) numbers: Option<&'a Int64Array>,
     pub(crate) weights: &'a Int64Array,
     pub(crate) matches: &'a Int64Array,
-    /// If rows do not live for ever.
+    /// The times of the rows, if they have a time to live.
     pub(crate) times: Option<&'a TimestampMillisecondArray>,
 }
 
@@ -75,7 +75,7 @@ pub(crate) struct Side {
     pub(crate) types: Vec<DataType>,
     pub(crate) rows: Kept,
     weights: Words,
-    /// Of each row, if they count.
+    /// The number of matches of each row, if they are counted.
     pub(crate) matches: Vec<i64>,
     /// The next row of the same key.
     next: Vec<u32>,
@@ -83,11 +83,11 @@ pub(crate) struct Side {
     heads: Vec<u32>,
     /// Number of rows that exist.
     pub(crate) live: usize,
-    /// Until when rows are needed.
+    /// When rows expire, if they do.
     pub(crate) expiry: Option<Expiry>,
-    /// When rows came last, if they do not live for ever.
+    /// When rows were last changed, if they have a time to live.
     pub(crate) times: Option<TimeToLive>,
-    /// Rows of the last batch that take back what is forgotten.
+    /// Retractions of the last batch whose rows were forgotten.
     pub(crate) orphans: BTreeSet<usize>,
     pub(crate) changes: Changes,
     hashes: Vec<u64>,
@@ -97,8 +97,8 @@ impl Side {
     pub(crate) fn new(shape: &SideShape<'_>, keys: usize, options: &JobOptions) -> Result<Side> {
         let SideShape { spec, role, gives_pairs, .. } = *shape;
         let types: Vec<DataType> = spec.schema.fields().iter().map(|field| field.data_type().clone()).collect();
-        // Equal rows are likely where only keys are kept, or what a condition reads: they are one, with a
-        // weight.
+        // Rows that consist of keys, or of columns that a condition reads, are likely to be equal: they are
+        // stored once, with a weight.
         let is_numbered = gives_pairs && types.len() > keys && !role.counts() && !spec.updating;
         Ok(Side {
             role,
@@ -122,7 +122,7 @@ impl Side {
         self.weights.len()
     }
 
-    /// Whether rows wait for the end of their time.
+    /// Whether rows wait for their expiry.
     pub(crate) fn waits(&self) -> bool {
         self.role == Role::UnmatchedAtEnd
     }
@@ -137,13 +137,13 @@ impl Side {
         Ok((batch.columns()[..self.types.len()].to_vec(), weights.values().to_vec()))
     }
 
-    /// How often a row counts. 0: it does not exist.
+    /// The weight of a row. 0: it does not exist.
     #[inline(always)]
     pub(crate) fn weight(&self, row: usize) -> i64 {
         self.weights.get(row) as i64
     }
 
-    /// There are so many keys.
+    /// Makes room for this number of keys.
     pub(crate) fn make_room(&mut self, keys: usize) {
         self.heads.resize(keys, END);
     }
@@ -172,7 +172,7 @@ impl Side {
         Ok(ids)
     }
 
-    /// Notes until when rows are needed that are not there yet.
+    /// Notes when new rows expire.
     fn note_ends(&mut self, ids: &[usize], columns: &[ArrayRef]) -> Result<()> {
         let Some(expiry) = &mut self.expiry else { return Ok(()) };
         for (id, end) in ids.iter().zip(expiry.ends_of(columns)?) {
@@ -183,7 +183,7 @@ impl Side {
         Ok(())
     }
 
-    /// Forgets rows whose time has ended. Returns those that appear now, with their weights.
+    /// Removes expired rows. Returns those that are emitted now, with their weights.
     pub(crate) fn expire(&mut self, watermark: EventTime) -> Vec<(usize, i64)> {
         let waits = self.waits();
         let Some(expiry) = &mut self.expiry else { return Vec::new() };
@@ -191,7 +191,7 @@ impl Side {
         for row in expiry.take(watermark, waits) {
             let (row, weight) = (row as usize, self.weights.get(row as usize) as i64);
             if waits && weight != 0 {
-                // No restore brings it back: it would appear again.
+                // A restore must not bring it back: it would be emitted again.
                 self.changes.add(row);
                 if self.matches[row] == 0 {
                     appear.push((row, weight));
@@ -203,7 +203,7 @@ impl Side {
         appear
     }
 
-    /// Forgets rows whose time to live is over. What they are in appears as before.
+    /// Forgets rows whose time to live is over. Their results stay.
     pub(crate) fn forget(&mut self) {
         let Some(times) = &self.times else { return };
         for row in times.over((0..self.len()).filter(|row| self.weight(*row) != 0)) {
@@ -213,7 +213,7 @@ impl Side {
         }
     }
 
-    /// A row has so many matches more.
+    /// Adds to the number of matches of a row.
     pub(crate) fn add_matches(&mut self, row: usize, added: i64) {
         if added != 0 {
             self.matches[row] += added;
@@ -222,7 +222,7 @@ impl Side {
         }
     }
 
-    /// Rows with these ids have come. Those that are new come first in the list of their key.
+    /// Links the rows with these ids into the lists of their keys. New rows come first.
     fn link(&mut self, keys: &[usize], ids: &[usize]) -> Result<()> {
         let (known, len) = (self.len(), self.rows.len());
         self.weights.fill(len, 0);
@@ -232,7 +232,7 @@ impl Side {
         }
         let mut linked = known;
         for (id, key) in ids.iter().zip(keys) {
-            // New ids are given in order.
+            // New ids are consecutive.
             if *id >= linked {
                 self.next[*id] = std::mem::replace(&mut self.heads[*key], narrow(*id)?);
                 linked = id + 1;
@@ -270,24 +270,24 @@ impl Side {
         taken
     }
 
-    /// Whether snapshots need not say that rows do not exist any more.
+    /// Whether snapshots may omit removed rows.
     fn forgets(&self) -> bool {
         self.expiry.is_some() && !self.waits()
     }
 
-    /// How many rows do not exist, and need not be in the next snapshot. At most.
+    /// Upper bound of the number of removed rows that the next snapshot may omit.
     pub(crate) fn dead(&self) -> usize {
         let awaited = if self.forgets() { 0 } else { self.changes.len() };
         self.len().saturating_sub(self.live + awaited)
     }
 
-    /// The rows that exist, and those of which the next snapshot must say that they do not.
+    /// The existing rows, and removed rows that the next snapshot must contain.
     pub(crate) fn kept(&self) -> Vec<usize> {
         let awaited = |row: usize| !self.forgets() && self.changes.has(row);
         (0..self.len()).filter(|row| self.weight(*row) != 0 || awaited(*row)).collect()
     }
 
-    /// Keeps these rows only, in the order of their ids, whose keys have new ids.
+    /// Keeps these rows only, in the order of their ids, with new ids of their keys.
     pub(crate) fn keep(&mut self, kept: &[usize], keys: &[usize], key_count: usize) -> Result<()> {
         self.weights = kept.iter().map(|row| self.weights.get(*row)).collect();
         self.matches = kept.iter().filter_map(|row| self.matches.get(*row).copied()).collect();
@@ -301,7 +301,7 @@ impl Side {
         self.rows.keep(kept, narrowed(keys)?, &mut self.hashes)?;
         self.heads = vec![END; key_count];
         self.next = Vec::with_capacity(kept.len());
-        // The first of a list is the one that came last.
+        // The first row of a list is the one that arrived last.
         for (row, key) in keys.iter().enumerate() {
             self.next.push(std::mem::replace(&mut self.heads[*key], narrow(row)?));
         }
@@ -314,7 +314,7 @@ impl Side {
         self.keep(&[], &[], 0)
     }
 
-    /// Restores rows of a snapshot, unless the numbers of their snapshots say that later ones were restored.
+    /// Restores rows of a snapshot, unless rows of a later snapshot were already restored.
     pub(crate) fn restore(
         &mut self,
         (keys, key_count): (&[usize], usize),

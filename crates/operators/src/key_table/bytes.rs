@@ -2,19 +2,19 @@
 
 use super::{Ids, MISSING, Probe, give_back, prefetch};
 
-/// Linear probing over slots of hash and id; the bytes are stored consecutively in the order of the ids.
-/// Sparse while the table fits into the nearest caches, where a mispredicted branch costs more than a miss;
-/// beyond that at most half full.
+/// Linear probing over slots of hash and id; the bytes are stored consecutively in the order of the ids. At
+/// most a quarter full while the table fits into the nearest caches, where a mispredicted branch costs more
+/// than a miss; beyond that at most half full.
 pub(super) struct BytesTable {
     slots: Vec<Slot>,
     used: usize,
-    /// End of each key in `data`, after a leading 0. A null key, which the table does not know, takes no
-    /// bytes.
+    /// End of each key in `data`, after a leading 0. A null key, which has an id but is not in the table, has
+    /// an empty range.
     offsets: Vec<usize>,
     data: Vec<u8>,
 }
 
-/// Half of the hash is enough to find the slot again when the table grows, and to turn other keys away.
+/// Half of the hash is enough to find the slot again when the table grows, and to reject most other keys.
 #[derive(Clone, Copy)]
 struct Slot {
     hash: u32,
@@ -97,8 +97,8 @@ impl BytesTable {
     }
 }
 
-/// Whether keys are equal. Most are neither short nor long, and a call of the system's comparison would cost
-/// more than they do.
+/// Whether keys are equal. Keys of medium length are the most common, and for these a call of memcmp would
+/// cost more than the comparison.
 #[inline]
 pub(crate) fn same(a: &[u8], b: &[u8]) -> bool {
     const WORD: usize = 16;
@@ -109,7 +109,7 @@ pub(crate) fn same(a: &[u8], b: &[u8]) -> bool {
         return a == b;
     }
     let word = |bytes: &[u8]| bytes.first_chunk::<WORD>().map(|word| u128::from_ne_bytes(*word));
-    // The last word overlaps what was compared before.
+    // The last word overlaps the previous one.
     let rest = a.len() - WORD;
     let mut differs = word(&a[rest..]) != word(&b[rest..]);
     for at in (0..rest).step_by(WORD) {

@@ -13,7 +13,7 @@ use arrow::row::{Row, RowConverter, Rows, SortField};
 use super::{give_back, words_array};
 use crate::key_hash;
 
-/// The longest string that is in its view. A longer one has only its first four bytes there.
+/// The longest string that lies in its view. A longer one has only its first four bytes there.
 pub(crate) const INLINE: usize = 12;
 /// The low half of a view: length and first four bytes.
 const HEAD: u128 = u64::MAX as u128;
@@ -28,8 +28,8 @@ pub(super) struct Column {
 enum Keys {
     /// Types of one machine word.
     Words(Vec<u64>),
-    /// Strings as views; `data` holds those that are too long for theirs. The high half of such a view is the
-    /// place in `data`.
+    /// Strings as views; `data` holds those that do not fit into their view. The high half of such a view is
+    /// the offset in `data`.
     Texts { views: Vec<u128>, data: Vec<u8> },
     /// Other types, as Arrow's row format encodes them, with nulls.
     Encoded { converter: Box<RowConverter>, ends: Vec<usize>, data: Vec<u8> },
@@ -42,7 +42,7 @@ pub(crate) struct Nulls {
     flags: Vec<bool>,
 }
 
-/// The column of a batch, in the form of the column of keys.
+/// A column of a batch, in the form of the column of keys.
 pub(crate) enum Values<'a> {
     Words(Cow<'a, [u64]>, Option<&'a NullBuffer>),
     Texts(Cow<'a, StringViewArray>),
@@ -71,7 +71,7 @@ impl<'a> Values<'a> {
         match self {
             Values::Words(_, nulls) => nulls.is_some_and(|nulls| nulls.is_null(row)),
             Values::Texts(texts) => texts.is_null(row),
-            // The encoding says it.
+            // The encoding contains nulls.
             Values::Encoded(_) => false,
         }
     }
@@ -88,7 +88,7 @@ impl Nulls {
         self.flags.push(true);
     }
 
-    /// A key is null, or is not any more.
+    /// Sets whether a key is null.
     #[inline]
     pub(crate) fn set(&mut self, id: usize, is_null: bool) {
         match self.flags.get_mut(id) {
@@ -106,7 +106,7 @@ impl Nulls {
         (!self.flags.is_empty()).then(|| (0..len).map(|id| !self.contains(id)).collect())
     }
 
-    /// Those of these keys.
+    /// The null buffer of these keys.
     pub(crate) fn buffer_of(&self, ids: &[usize]) -> Option<NullBuffer> {
         (!self.flags.is_empty()).then(|| ids.iter().map(|id| !self.contains(*id)).collect())
     }
@@ -203,8 +203,8 @@ impl Column {
         Ok(())
     }
 
-    /// Adds to `differing` those of the rows whose value is not that of the key `id_of` row. An id that no
-    /// key has is equal.
+    /// Adds to `differing` those of the rows whose value is not that of the key `id_of` row. An id without a
+    /// key counts as equal.
     pub(super) fn compare(
         &self,
         values: &Values<'_>,
@@ -323,7 +323,7 @@ fn texts_of(
     texts_array(views, Buffer::from_vec(bytes), nulls, data_type)
 }
 
-/// An array has no more bytes of long texts.
+/// Checks that the long texts of an array fit into one buffer.
 pub(crate) fn check_bytes(long: usize) -> Result<()> {
     if u32::try_from(long).is_ok() {
         return Ok(());
@@ -332,13 +332,13 @@ pub(crate) fn check_bytes(long: usize) -> Result<()> {
         .remedy("use shorter texts, or let the state be on disk: 'state-backend' = 'disk'"))
 }
 
-/// The view of an array for a kept one, whose text is at this place in the only buffer if it is long.
+/// The view of an array for a kept one. If its text is long, it is at this offset in the only buffer.
 #[inline(always)]
 fn placed(view: u128, offset: usize) -> u128 {
     if view as u32 as usize <= INLINE { view } else { (view & HEAD) | (offset as u128) << 96 }
 }
 
-/// Texts as an array. The views are those of kept texts, with the places of the long ones in `data`.
+/// Texts as an array. The views are those of kept texts, with the offsets of the long ones in `data`.
 pub(crate) fn texts_array(
     views: Vec<u128>,
     data: Buffer,
@@ -346,7 +346,7 @@ pub(crate) fn texts_array(
     data_type: &DataType,
 ) -> Result<ArrayRef> {
     let buffers = if data.is_empty() { Vec::new() } else { vec![data] };
-    // SAFETY: each view is that of a valid array, with the place of its bytes in the one buffer: length and
+    // SAFETY: each view is that of a valid array, with the offset of its bytes in the one buffer: length and
     // first bytes agree with them, short ones are padded with zeros, and all of them are UTF-8 because they
     // were copied from a valid array.
     let texts: ArrayRef =
@@ -374,8 +374,8 @@ fn encoded<'a>(ends: &[usize], data: &'a [u8], id: usize) -> &'a [u8] {
     &data[start..ends[id]]
 }
 
-/// Adds the rows that are not equal. Most batches have none: whether there is any is found without a branch
-/// per row.
+/// Adds the rows that are not equal. Most batches have none, so a first pass without a branch per row finds
+/// out whether there are any.
 #[inline(always)]
 fn differ(rows: impl Iterator<Item = usize> + Clone, differing: &mut Vec<usize>, equal: impl Fn(usize) -> bool) {
     if !rows.clone().fold(true, |all, row| all & equal(row)) {

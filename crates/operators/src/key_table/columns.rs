@@ -9,20 +9,20 @@ use super::{Ids, MISSING, PREFETCH_DISTANCE, prefetch};
 
 /// Linear probing over slots of hash and id; the keys are stored column by column.
 ///
-/// A batch is mapped in two steps. First each row takes the first key that has its hash. Then each column is
-/// compared, in one pass, with the keys that its rows have taken, unless these are their own. Rows whose key
-/// differs, though its hash is equal, are mapped one by one.
+/// A batch is mapped in two steps. First each row takes the first key with the same hash. Then each column is
+/// compared, in one pass, with the keys that its rows have taken; rows that have added their key are skipped.
+/// Rows whose key differs, despite an equal hash, are mapped one by one.
 pub(super) struct ColumnsTable {
     slots: Vec<Slot>,
     used: usize,
     columns: Vec<Column>,
-    /// Rows of the batch with new keys, and the others.
+    /// Rows of the batch with new keys, and the other rows.
     new: Vec<usize>,
     old: Vec<usize>,
     differing: Vec<usize>,
 }
 
-/// Without a gap: a large table has two slots to four for each key.
+/// Packed: a large table has two to four slots for each key.
 #[derive(Clone, Copy)]
 #[repr(C, packed(4))]
 struct Slot {
@@ -141,8 +141,8 @@ impl ColumnsTable {
         self.columns.iter().zip(columns).map(|(column, values)| column.values(values)).collect()
     }
 
-    /// Collects the rows whose key is not that of the id `id_of` row, in order. A row without an id does not
-    /// differ.
+    /// Collects the rows whose key is not that of the id `id_of` row, in order. A row without an id counts as
+    /// equal.
     fn compare(
         &self,
         values: &[Values<'_>],
@@ -215,8 +215,8 @@ impl ColumnsTable {
         }
     }
 
-    /// Prefetches the first slot of the key some rows after this one, if the table has outgrown the nearest
-    /// caches.
+    /// Prefetches the first slot of the key [`PREFETCH_DISTANCE`] rows ahead, if the table has outgrown the
+    /// nearest caches.
     #[inline(always)]
     fn prefetch(&self, hashes: &[u64], row: usize) {
         if self.slots.len() * size_of::<Slot>() > 256 << 10

@@ -1,6 +1,6 @@
-//! Ids of texts by their views: over the same buffers equal views are equal texts, so a text that comes again
-//! and again is neither hashed nor compared. Such are the columns of a static join, whose texts lie in the
-//! table, and short texts of any source.
+//! Ids of texts by their views: over the same buffers equal views are equal texts, so a text that recurs is
+//! neither hashed nor compared. This serves the columns of a static join, whose texts lie in the table, and
+//! short texts of any source.
 
 use anabranch_model::{HASH_SEED, hash_bytes};
 use arrow::array::{Array, StringViewArray};
@@ -12,33 +12,32 @@ use super::{Ids, Probe};
 /// A view, and the id of its text.
 type Remembered = (u128, u32);
 
-/// Two texts are remembered in each slot, so that two which meet in one do not push each other out again and
-/// again.
+/// Each slot holds two texts, so that two texts of one slot do not evict each other again and again.
 const SLOTS: usize = 512;
-/// No text is as long as this says.
+/// No text has this length.
 const EMPTY: [Remembered; 2] = [(u128::MAX, 0); 2];
-/// With more buffers it is not worth finding out that they are the same.
+/// With more buffers, it costs too much to compare them with those of the last batch.
 const BUFFERS_MAX: usize = 16;
-/// After so many texts of a table they are looked for, and after as many more it is decided whether most of
-/// them are remembered: a table begins with texts that are new.
+/// A table begins with new texts, so this number of texts is skipped. Then, after as many lookups, the table
+/// decides whether most texts were remembered.
 const TRIAL: usize = 4 * SLOTS;
-/// If not, so many batches are not looked for.
+/// If not, lookups pause for this number of batches.
 const PAUSE: u32 = 64;
 
-/// The ids of the texts that came last.
+/// The ids of the last texts.
 #[derive(Default)]
 pub(super) struct Views {
     slots: Vec<[Remembered; 2]>,
-    /// Those of the last batch. As long as they are held, no other text is at their addresses.
+    /// The buffers of the last batch. As long as they are held, no other text is at their addresses.
     buffers: Vec<Buffer>,
-    /// A text is remembered.
+    /// Whether any text is remembered.
     is_used: bool,
     /// Texts so far.
     came: usize,
-    /// Texts of the trial, and those of them that were not remembered.
+    /// Texts of the trial, and the number of those that were not remembered.
     looked: usize,
     missed: usize,
-    /// Batches that pass without being looked at.
+    /// Batches left in the pause.
     pause: u32,
 }
 
@@ -55,8 +54,8 @@ impl Views {
         self.slots.capacity() * size_of::<[Remembered; 2]>()
     }
 
-    /// Maps each text to its id, as [`KeyTable::intern`](super::KeyTable::intern) does. Returns false if that
-    /// is not worth it: then nothing was done.
+    /// Maps each text to its id, as [`KeyTable::intern`](super::KeyTable::intern) does. Returns false,
+    /// without having done anything, if that is not worthwhile.
     pub(super) fn intern(
         &mut self,
         texts: &StringViewArray,
@@ -65,7 +64,8 @@ impl Views {
         out: &mut Vec<usize>,
     ) -> bool {
         let buffers = texts.data_buffers();
-        // Tables with few rows, of which there may be many, need no memory for this, and keep no buffers.
+        // A table with few rows needs no memory for this, and holds no buffers: there may be many such
+        // tables.
         self.came = self.came.saturating_add(texts.len());
         if self.came < TRIAL || self.pause > 0 || buffers.len() > BUFFERS_MAX || texts.null_count() > 0 {
             self.pause = self.pause.saturating_sub(1);

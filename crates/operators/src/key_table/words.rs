@@ -2,14 +2,14 @@
 
 use super::{Ids, MISSING, Probe, prefer_huge_pages, prefetch};
 
-/// Linear probing over packed slots. Sparse while the table fits into the nearest caches, where a
-/// mispredicted branch costs more than a miss; beyond that at most half full.
+/// Linear probing over packed slots. At most an eighth full while the table fits into the nearest caches,
+/// where a mispredicted branch costs more than a miss; beyond that at most half full.
 pub(super) struct WordTable {
     slots: Vec<Slot>,
     used: usize,
 }
 
-/// Without a gap: a large table has two slots to four for each key.
+/// Packed: a large table has two to four slots for each key.
 #[derive(Clone, Copy)]
 #[repr(C, packed(4))]
 struct Slot {

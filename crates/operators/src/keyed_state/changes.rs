@@ -1,4 +1,4 @@
-//! What has changed in a state since its last snapshot, and since its tables were written to the disk.
+//! Changes of a state since its last snapshot, and since its tables were written to the disk.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -42,13 +42,13 @@ impl Ids {
 /// Ids that have changed.
 #[derive(Default)]
 pub(crate) struct Changes {
-    /// Nothing is noted before the first snapshot, which contains everything.
+    /// Whether changes are noted. The first snapshot contains everything, so none are noted before it.
     noted: bool,
     /// Since the last snapshot.
     changed: Ids,
     /// Since the tables were written to the disk, if they are.
     unwritten: Option<Ids>,
-    /// While state is restored: the snapshot that the row of each id is from.
+    /// While state is restored: for each id the snapshot of its row.
     versions: Vec<i64>,
 }
 
@@ -64,7 +64,7 @@ pub(crate) enum Part {
 }
 
 impl Part {
-    /// What a snapshot contains of the tables.
+    /// The part of the tables that a snapshot contains.
     pub(super) fn of_snapshot(complete: bool, on_disk: bool) -> Part {
         match (complete, on_disk) {
             (false, _) => Part::Changed,
@@ -82,17 +82,17 @@ impl Changes {
         }
     }
 
-    /// How many changes are kept, at most.
+    /// Upper bound of the number of noted changes.
     pub(crate) fn len(&self) -> usize {
         self.changed.ids.len() + self.unwritten.as_ref().map_or(0, |unwritten| unwritten.ids.len())
     }
 
-    /// Whether a change of an id is kept.
+    /// Whether a change of an id is noted.
     pub(crate) fn has(&self, id: usize) -> bool {
         self.changed.has(id) || self.unwritten.as_ref().is_some_and(|unwritten| unwritten.has(id))
     }
 
-    /// Ids have new numbers, or none.
+    /// Gives ids new numbers, or removes them.
     pub(crate) fn renumber(&mut self, number: impl Fn(usize) -> Option<usize>) {
         self.changed.renumber(&number);
         self.unwritten.iter_mut().for_each(|unwritten| unwritten.renumber(&number));
@@ -103,8 +103,8 @@ impl Changes {
         self.noted
     }
 
-    /// Returns what belongs to this part, and notes anew what changes from now on until the next snapshot.
-    /// `all`: all that exist.
+    /// Takes the ids of this part. From now on, changes until the next snapshot are noted. `all`: all ids
+    /// that exist.
     pub(crate) fn take(&mut self, part: Part, all: impl FnOnce() -> Vec<usize>) -> Vec<usize> {
         self.noted = true;
         let changed = self.changed.take();
@@ -115,8 +115,7 @@ impl Changes {
         }
     }
 
-    /// Rows of these ids are restored: those that are later than what was restored before. Ids are not
-    /// repeated.
+    /// The ids whose restored row is later than the row that was restored before. Ids are not repeated.
     pub(crate) fn latest(&mut self, ids: &[usize], versions: &Int64Array) -> Vec<usize> {
         let len = ids.iter().max().map_or(0, |id| id + 1).max(self.versions.len());
         self.versions.resize(len, i64::MIN);
@@ -138,16 +137,16 @@ impl Changes {
 
 /// Notes changes of the rows of a state.
 pub(crate) trait Noted {
-    /// Notes changes from now on. Before the first snapshot, which contains everything, none are.
+    /// Begins to note changes. None are noted before the first snapshot, which contains everything.
     fn note(&mut self);
 
-    /// The tables will be written to the disk.
+    /// Begins to note changes for the disk.
     fn for_disk(&mut self);
 
-    /// Everything was restored.
+    /// Ends the restore.
     fn restored(&mut self);
 
-    /// Whether no change must be kept: for the next snapshot, or to be written.
+    /// Whether there are no pending changes, neither for the next snapshot nor for the disk.
     fn is_empty(&self) -> bool;
 }
 
@@ -169,7 +168,7 @@ impl Noted for Changes {
     }
 }
 
-/// Rows that have changed, by what they are: for rows without ids.
+/// Changed rows, identified by their values: for rows without ids.
 pub(crate) struct ChangedRows<K> {
     noted: bool,
     changed: BTreeSet<K>,
@@ -191,7 +190,7 @@ impl<K: Ord + Clone> ChangedRows<K> {
         }
     }
 
-    /// Rows that are kept, in all.
+    /// Number of noted rows.
     pub(crate) fn len(&self) -> usize {
         self.changed.len() + self.unwritten.as_ref().map_or(0, BTreeSet::len) + self.versions.len()
     }
@@ -201,8 +200,8 @@ impl<K: Ord + Clone> ChangedRows<K> {
         self.noted
     }
 
-    /// Returns the rows of this part, and notes anew what changes from now on until the next snapshot.
-    /// `None`: all that exist.
+    /// Takes the rows of this part. From now on, changes until the next snapshot are noted. `None`: all that
+    /// exist.
     pub(crate) fn take(&mut self, part: Part) -> Option<Vec<K>> {
         self.noted = true;
         let changed = std::mem::take(&mut self.changed);
@@ -213,7 +212,7 @@ impl<K: Ord + Clone> ChangedRows<K> {
         }
     }
 
-    /// Whether a row that is restored is later than what was restored of it before.
+    /// Whether a restored row is later than the row that was restored before under this identity.
     pub(crate) fn is_latest(&mut self, row: &K, version: i64) -> bool {
         let is_latest = self.versions.get(row).is_none_or(|earlier| *earlier < version);
         if is_latest {

@@ -1,4 +1,4 @@
-//! For tests: what snapshots have emitted, as a checkpoint keeps it.
+//! For tests: the changes of snapshots, as a checkpoint keeps them.
 
 use std::collections::BTreeSet;
 
@@ -43,7 +43,7 @@ pub(crate) trait Stated: Operator {
 
 impl<O: Operator + ?Sized> Stated for O {}
 
-/// Options of an operator whose snapshots are soon complete, with so much memory, and a disk beyond.
+/// Options of an operator with frequent complete snapshots and, optionally, this memory limit and a disk.
 pub(crate) fn options(disk_bytes: Option<usize>) -> JobOptions {
     let mut options = JobOptions::default();
     options.thresholds.snapshot_changed_rows = 8;
@@ -59,7 +59,7 @@ pub(crate) fn options(disk_bytes: Option<usize>) -> JobOptions {
 #[derive(Clone, Default)]
 pub(crate) struct Files {
     tables: Vec<Table>,
-    /// The last snapshot was one of those that only add.
+    /// Whether the last snapshot was incremental (`adds`).
     adds: bool,
 }
 
@@ -74,7 +74,7 @@ impl Files {
         self.tables.is_empty()
     }
 
-    /// Files of changes that a checkpoint keeps, of the table with most.
+    /// The number of files of changes of the table that has the most.
     pub(crate) fn most_changes(&self) -> usize {
         self.tables.iter().map(|table| table.changes.len()).max().unwrap_or(0)
     }
@@ -112,7 +112,7 @@ impl Files {
         }
     }
 
-    /// Gives another operator the rows of all files, in any order.
+    /// Restores another operator from all files, in any order.
     pub(crate) fn restore(
         &mut self,
         operator: &mut dyn Operator,

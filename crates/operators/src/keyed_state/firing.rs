@@ -1,4 +1,4 @@
-//! Event time of a keyed state: windows that fire, and rows whose turn has come.
+//! Event time of a keyed state: windows that fire, and waiting rows that are due.
 
 use anabranch_model::{Error, EventTime, Result};
 use arrow::array::RecordBatch;
@@ -11,8 +11,7 @@ use crate::operator::RESULT_ROWS;
 use crate::waiting::{Piece, Waiting};
 
 impl<R: Rows> KeyedState<R> {
-    /// Keys of windows that are on the disk only are read into a state of their own, in memory, when they
-    /// fire.
+    /// Adds a state in memory for the keys of firing windows that are only on the disk.
     pub(crate) fn with_slice(self, slice: impl FnOnce() -> Result<KeyedState<R>>) -> Result<KeyedState<R>> {
         let fires_from_disk = self.disk.is_some() && self.windows.is_some();
         let slice = if fires_from_disk { Some(Box::new(slice()?)) } else { None };
@@ -24,7 +23,7 @@ impl<R: Rows> KeyedState<R> {
         KeyedState { waiting, ..self }
     }
 
-    /// Event time goes on: windows that end fire before it.
+    /// Event time advances: windows that end fire before the watermark is emitted.
     pub(crate) fn begin_firing(&mut self, watermark: EventTime, out: &mut Output) -> Result<()> {
         self.settle()?;
         let rows = &self.rows;
@@ -35,8 +34,8 @@ impl<R: Rows> KeyedState<R> {
         Ok(())
     }
 
-    /// Lets `emit` emit some keys of windows that end, so many at once, then forgets what no row changes any
-    /// more. Returns false if nothing was left.
+    /// Lets `emit` emit a limited number of keys of windows that end, then forgets the keys that no row can
+    /// change. Returns false if nothing was left.
     pub(crate) fn go_on_firing(
         &mut self,
         most: usize,
@@ -62,8 +61,8 @@ impl<R: Rows> KeyedState<R> {
         Ok(true)
     }
 
-    /// Emits keys of a window that are on the disk only. That they have fired follows from event time, so
-    /// nothing is written.
+    /// Emits keys of a window that are only on the disk. Event time tells that they have fired, so nothing is
+    /// written.
     fn fire_slice(
         &mut self,
         slice: &Slice,
@@ -84,8 +83,7 @@ impl<R: Rows> KeyedState<R> {
         check_size(self.size_bytes() + bytes, self.bytes_max.max(LEAST_BYTES))
     }
 
-    /// Event time goes on: the turn of rows that wait has come. If none can wait, the watermark passes at
-    /// once.
+    /// Event time advances: rows that wait for it are due. If no rows can wait, the watermark passes at once.
     pub(crate) fn reach(&mut self, watermark: EventTime, out: &mut Output) -> Result<()> {
         self.settle()?;
         let Some(waiting) = &mut self.waiting else {
@@ -99,7 +97,7 @@ impl<R: Rows> KeyedState<R> {
         Ok(())
     }
 
-    /// The next rows whose turn has come. `None`: there are no more.
+    /// The next rows that are due. `None`: there are no more.
     pub(crate) fn next_piece(&mut self) -> Result<Option<Piece>> {
         match &mut self.waiting {
             Some(waiting) if self.firing.is_some() => waiting.take(RESULT_ROWS),
@@ -107,7 +105,7 @@ impl<R: Rows> KeyedState<R> {
         }
     }
 
-    /// All rows whose turn has come were taken. Returns the watermark that follows them.
+    /// All due rows were taken. Returns the watermark that follows them.
     pub(crate) fn pass(&mut self) -> Option<EventTime> {
         let to = self.firing.take()?;
         self.watermark = to;

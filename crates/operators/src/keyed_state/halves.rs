@@ -1,13 +1,13 @@
-//! The halves of rows whose keys, with all that there is of them, do not fit into memory at once.
+//! Divides rows whose keys do not fit into memory at once.
 //!
-//! Rows are divided by the hashes of their keys: so each key is read from the disk once for a batch, however
-//! many of its rows the batch has. An operator processes one part after the other (`Operator::more`), so that
-//! a job can be cancelled between them.
+//! Rows are divided by the hashes of their keys, so each key is read from the disk once for a batch, however
+//! many of the batch's rows have it. An operator processes one part after the other (`Operator::more`), so
+//! that a job can be cancelled between them.
 
 use arrow::array::UInt64Array;
 
-/// Which rows belong to each half of the keys with these hashes, in the order in which they came. If all have
-/// the same hash: to each half of the rows.
+/// The rows of each half of the keys with these hashes, in order of arrival. If all hashes are equal, each
+/// half of the rows.
 pub(crate) fn halves(hashes: &[u64]) -> [UInt64Array; 2] {
     let mut different = hashes.to_vec();
     different.sort_unstable();

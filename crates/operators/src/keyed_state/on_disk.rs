@@ -1,16 +1,16 @@
-//! State that does not fit into memory: rows of snapshots, on a local disk.
+//! State that does not fit into memory: rows of state in runs on a local disk.
 //!
-//! A key is in memory with all that there is of it, in all tables of the operator, or it is not there at all.
-//! So an operator looks up the keys of a batch that it does not know, and has then the same as if everything
-//! were in memory. When its tables are full it writes what has changed in them as rows of a snapshot, and
-//! starts again with empty ones: keys that return soon are looked up again, all of a batch at once.
+//! A key is in memory with all of its rows in all tables of the operator, or not at all. So an operator looks
+//! up the unknown keys of a batch, and then works as if everything were in memory. When its tables are full
+//! it writes their changes as rows of state, and empties them. Keys that return soon are looked up again, all
+//! keys of a batch at once.
 //!
-//! Snapshots contain all runs, and what has changed since the tables were written. Snapshots that only add
-//! contain the runs of those before them: these are frozen, and those that were written since are merged
-//! among themselves only, with the rows that say that a key is gone.
+//! Snapshots contain all runs, and the changes since the tables were written. An incremental snapshot
+//! (`adds`) contains the runs of the snapshots before it: these runs are frozen. Runs that were written since
+//! are merged among themselves only, and keep the rows that say that a key is removed.
 //!
-//! What is restored goes to the disk as it is, because the operator may have read an earlier or later row of
-//! the key.
+//! Restored rows go to the disk unchanged, because the operator may have read an earlier or later row of the
+//! key.
 
 use std::ops::RangeInclusive;
 use std::path::PathBuf;
@@ -36,50 +36,50 @@ use crate::operator::StateShape;
 const FULL_SHARE: usize = 4;
 /// Filters take at most this share of the limit.
 const FILTERS_SHARE: usize = 4;
-/// The least limit of what is in memory at once, however small the limit of the state.
+/// The least limit of the tables in memory, however small the limit of the state.
 pub(crate) const LEAST_BYTES: usize = 1 << 20;
-/// What a merge reads at once takes less, unless many rows have the same hash.
+/// Limit of the rows that a merge reads at once, unless more rows have the same hash.
 const MERGED_BYTES: usize = 4 << 20;
-/// A slice of a window takes at most this share of the limit, and has so many blocks of state.
+/// A slice of a window takes at most this share of the limit, and at most this number of blocks.
 const SLICE_SHARE: usize = 8;
 const SLICE_BLOCKS_MAX: usize = 64;
 const BLOCK_BYTES: usize = 32 << 10;
-/// Default place of state that does not fit into memory: a folder that exists everywhere and is not itself in
+/// Default folder of state that does not fit into memory: it exists on every system and is not itself in
 /// memory.
 const DIRECTORY: &str = "/var/tmp";
 
-/// Where state is kept that does not fit into memory.
+/// The folder of state that does not fit into memory.
 pub(crate) fn directory(options: &JobOptions) -> PathBuf {
     let usual = || Some(PathBuf::from(DIRECTORY)).filter(|usual| usual.is_dir());
     options.state_directory.clone().or_else(usual).unwrap_or_else(std::env::temp_dir)
 }
 
-/// The state of one operator in one task that is not in memory.
+/// The part of an operator's state in one task that is on the disk.
 pub(crate) struct OnDisk {
     tables: Vec<Table>,
     bytes_max: usize,
-    /// Rows were written that earlier snapshots have as changes.
+    /// Rows were written that earlier snapshots contain as changes.
     has_written: bool,
-    /// The next snapshot follows those that were restored.
+    /// The next snapshot is a successor of those that were restored.
     follows: bool,
-    /// What was restored is frozen once it is written.
+    /// Restored rows are frozen once they are written.
     freezes: bool,
 }
 
 struct Table {
     runs: KeyedRuns,
-    /// Rows of snapshots that are still to be written, in any order.
+    /// Rows of snapshots that are not yet written, in any order.
     restored: Vec<RecordBatch>,
     restored_bytes: usize,
-    /// Files of snapshots that only add, all of frozen runs.
+    /// Files of incremental snapshots: all frozen runs.
     adding: Option<Vec<Arc<Run>>>,
     needed: Needed,
-    /// Rows that are read at once, in an order, take so many bytes at most.
+    /// Limit of the rows that are read at once in an order, in bytes.
     merged_max: usize,
 }
 
 impl OnDisk {
-    /// For these tables, if state is to be on disk.
+    /// A disk for these tables, if the options ask for one.
     pub(crate) fn of(tables: Vec<KeyedTable>, options: &JobOptions) -> Result<Option<OnDisk>> {
         if options.state_backend != StateBackendKind::Disk {
             return Ok(None);
@@ -90,8 +90,8 @@ impl OnDisk {
         Ok(Some(OnDisk { tables, bytes_max: options.state_bytes, has_written: false, follows: false, freezes: false }))
     }
 
-    /// For a table that is read in the order of its hashes only, if state is to be on disk. Its rows are
-    /// never replaced: those with the same hash must fit into memory.
+    /// A disk for a table that is read only in the order of its hashes, if the options ask for one. Its rows
+    /// are never replaced. Rows with the same hash must fit into memory.
     pub(crate) fn in_order(table: KeyedTable, options: &JobOptions) -> Result<Option<OnDisk>> {
         if options.state_backend != StateBackendKind::Disk {
             return Ok(None);
@@ -112,25 +112,24 @@ impl OnDisk {
         self.tables.iter().all(|table| table.runs.is_empty())
     }
 
-    /// Files of all tables.
+    /// Number of files of all tables.
     #[cfg(test)]
     pub(crate) fn files(&self) -> usize {
         self.tables.iter().map(|table| table.runs.files().len()).sum()
     }
 
-    /// Whether tables of so many bytes must be written. An error if what one batch needs does not fit into
-    /// memory.
+    /// Whether tables of this size must be written. An error if the keys of one batch do not fit into memory.
     pub(crate) fn is_full(&self, bytes: usize) -> Result<bool> {
         check_size(bytes, self.bytes_max.max(LEAST_BYTES))?;
         Ok(bytes > self.bytes_max / FULL_SHARE)
     }
 
-    /// The rows that count of the keys with these hashes, each table's. `None` if these are more than fit
-    /// into memory, and of several keys.
+    /// The current rows of the keys with these hashes, for each table. `None` if they do not fit into memory
+    /// and belong to several keys.
     pub(crate) fn look_up(&self, mut hashes: Vec<u64>) -> Result<Option<Vec<RecordBatch>>> {
         hashes.sort_unstable();
         hashes.dedup();
-        // Of all tables. In memory, rows take more than in a batch.
+        // The limit covers all tables. Rows take more memory in tables than in a batch.
         let mut bytes_max = if hashes.len() > 1 { self.bytes_max / FULL_SHARE / 2 } else { usize::MAX };
         let mut found = Vec::with_capacity(self.tables.len());
         for Table { runs, needed, .. } in &self.tables {
@@ -145,20 +144,20 @@ impl OnDisk {
         Ok(Some(found))
     }
 
-    /// The rows that count of the first keys of a slice, each table's, and the last hash of these keys.
+    /// The current rows of the first keys of a slice, for each table, and the last hash of these keys.
     pub(crate) fn read(&self, Slice { time, hashes }: &Slice) -> Result<(Vec<RecordBatch>, u64)> {
         let (mut found, last) = self.read_range(hashes)?;
         for (Table { runs, .. }, rows) in self.tables.iter().zip(&mut found) {
             let column = rows.columns().get(runs.table().window.unwrap_or(usize::MAX));
             let column = column.ok_or_else(|| Error::internal("a slice of no window"))?;
-            // Another window may have the same hashes.
+            // Keys of another window may have the same hashes.
             let is_of_window: BooleanArray = event_times(column)?.iter().map(|of| Some(of == time)).collect();
             *rows = filter_record_batch(rows, &is_of_window)?;
         }
         Ok((found, last))
     }
 
-    /// The rows that count of the first keys with hashes in a range, each table's, and the last hash of these
+    /// The current rows of the first keys with hashes in a range, for each table, and the last hash of these
     /// keys.
     pub(crate) fn read_range(&self, hashes: &RangeInclusive<u64>) -> Result<(Vec<RecordBatch>, u64)> {
         let blocks = (self.bytes_max / SLICE_SHARE / BLOCK_BYTES).clamp(1, SLICE_BLOCKS_MAX);
@@ -185,14 +184,14 @@ impl OnDisk {
         Ok(())
     }
 
-    /// Which rows of a table are needed from now on.
+    /// Sets which rows of a table are needed from now on.
     pub(crate) fn need(&mut self, table: usize, needed: Needed) {
         if let Some(of) = self.tables.get_mut(table) {
             of.needed = needed;
         }
     }
 
-    /// Rows of a table with earlier times are not needed.
+    /// Drops rows of a table with earlier times.
     pub(crate) fn forget_before(&mut self, table: usize, ms: i64) {
         self.need(table, Needed::Since(ms));
     }
@@ -202,12 +201,12 @@ impl OnDisk {
         (0..self.tables.len()).for_each(|table| self.forget_before(table, ms));
     }
 
-    /// Keys with lower hashes are not needed, of any table.
+    /// Drops keys with lower hashes from all tables.
     pub(crate) fn remove_below(&mut self, hash: u64) {
         self.tables.iter_mut().for_each(|table| table.runs.remove_below(hash));
     }
 
-    /// No row is needed any more.
+    /// Drops all rows.
     pub(crate) fn clear(&mut self) {
         self.tables.iter_mut().for_each(|table| {
             table.runs.clear();
@@ -216,7 +215,7 @@ impl OnDisk {
         self.has_written = true;
     }
 
-    /// Called after each batch.
+    /// Does a step of maintenance, after each batch.
     pub(crate) fn work(&mut self) -> Result<()> {
         self.restored()?;
         self.tables.iter_mut().try_for_each(Table::work)
@@ -231,7 +230,7 @@ impl OnDisk {
         if table.restored_bytes > bytes_max { table.write_restored() } else { Ok(()) }
     }
 
-    /// Nothing else is restored.
+    /// Ends the restore.
     pub(crate) fn restored(&mut self) -> Result<()> {
         self.tables.iter_mut().try_for_each(Table::write_restored)?;
         if std::mem::take(&mut self.freezes) {
@@ -240,7 +239,7 @@ impl OnDisk {
         Ok(())
     }
 
-    /// Everything was restored, and the next snapshot need not be complete: it adds to what was restored.
+    /// Everything was restored, and the next snapshot need not be complete: it continues the restored ones.
     pub(crate) fn goes_on(&mut self) {
         self.tables.iter_mut().for_each(|table| table.adding = Some(Vec::new()));
         (self.follows, self.freezes) = (true, true);
@@ -267,7 +266,7 @@ impl OnDisk {
                 table.runs.thaw();
             }
         }
-        // What such a snapshot lacks is in the next complete one.
+        // The rows that this snapshot omits are in the next complete one.
         self.has_written = continues;
         self.follows = false;
         Ok((complete, files))
@@ -309,13 +308,8 @@ impl Table {
     }
 }
 
-/// Hashes of keys; those of a window lie together.
-pub(crate) fn hash_in_windows(
-    keys: &[ArrayRef],
-    rows: usize,
-    window: Option<usize>,
-    hashes: &mut Vec<u64>,
-) -> Result<()> {
+/// Hashes of keys. Those of one window are adjacent.
+fn hash_in_windows(keys: &[ArrayRef], rows: usize, window: Option<usize>, hashes: &mut Vec<u64>) -> Result<()> {
     hash_keys(keys, rows, hashes)?;
     if let Some(window) = window {
         let times = event_times(&keys[window])?;
@@ -324,15 +318,16 @@ pub(crate) fn hash_in_windows(
     Ok(())
 }
 
-/// The table of rows of this shape with these columns as their identity, and one that says how often they
-/// count, if they may be gone. Any column may be NULL there: a former plan version may have had it so.
+/// The table of rows of this shape with these columns as their identity. `count` is the column with the
+/// multiplicity of a row, if rows can be removed. Every column is nullable: in a former plan version it may
+/// have been.
 pub(crate) fn keyed_table(shape: &StateShape, identity: Vec<usize>, count: Option<usize>) -> KeyedTable {
     let fields = shape.schema.fields().iter().map(|field| field.as_ref().clone().with_nullable(true));
     let (schema, keys) = (Arc::new(Schema::new(fields.collect::<Vec<_>>())), shape.keys.clone());
     KeyedTable { schema, keys, identity, count, window: None, time: None, hash: hash_in_windows }
 }
 
-/// The column of the times of a table's rows, and how to find the latest of them.
+/// The column of the times of a table's rows, and a function that finds the latest of them.
 pub(crate) fn with_latest(column: usize) -> (usize, LatestTime) {
     (column, |times| Ok(latest_time(&event_times(times)?)))
 }

@@ -1,4 +1,4 @@
-//! A keyed state in snapshots: which rows they have, and how they are restored.
+//! Snapshots of a keyed state: the rows that they contain, and how they are restored.
 
 use std::sync::Arc;
 
@@ -16,7 +16,7 @@ use crate::hash_keys;
 use crate::operator::{State, StateChange, StateShape, same_kind};
 use crate::waiting::Waiting;
 
-/// The tables as they are in snapshots. On a disk, files of changes do not last longer than a run.
+/// The tables as they are in snapshots. With a disk, files of changes are kept no longer than a run.
 pub(super) fn shapes(tables: Vec<Table>, keys: usize, on_disk: bool) -> Vec<StateShape> {
     let shape = |of: Table| {
         let pane = of.pane.filter(|_| !on_disk);
@@ -30,7 +30,7 @@ fn schema(of: &Table) -> Arc<Schema> {
     Arc::new(Schema::new(of.fields.iter().cloned().chain(times).chain([of.number.clone()]).collect::<Vec<Field>>()))
 }
 
-/// The tables as they are on a disk. `window`: which of the keys is the time of a window, if one is.
+/// The tables as they are on a disk. `window`: the key column with the time of a window, if there is one.
 pub(super) fn keyed_tables(tables: &[Table], keys: usize, window: Option<usize>) -> Vec<KeyedTable> {
     let keyed = |of: &Table| {
         let shape = StateShape { table: String::new(), schema: schema(of), keys: 0..keys, pane: None };
@@ -48,14 +48,14 @@ pub(super) fn keyed_tables(tables: &[Table], keys: usize, window: Option<usize>)
 }
 
 impl<R: Rows> KeyedState<R> {
-    /// The tables, without that of the rows that wait.
+    /// The tables, without the table of the rows that wait.
     pub(crate) fn shapes(&self) -> &[StateShape] {
         &self.shapes
     }
 
-    /// Takes rows of each table, as those of a new snapshot.
+    /// Takes rows of each table, with the number of a new snapshot.
     pub(super) fn take_out(&mut self, part: Part) -> Result<Vec<RecordBatch>> {
-        // The number before it is for rows that are gone, and may have come again.
+        // The number before it is for removed rows, which may have been added again.
         self.snapshots.number += 2;
         let number = self.snapshots.number;
         let tables = self.rows.take_out(part, number)?;
@@ -69,7 +69,7 @@ impl<R: Rows> KeyedState<R> {
         self.shapes.iter().zip(tables).map(batch).collect()
     }
 
-    /// Takes rows of a table of a snapshot: in memory those that are later than what was restored before.
+    /// Takes rows of a table of a snapshot: into memory those that are later than the rows restored before.
     fn take_up(&mut self, table: usize, rows: RecordBatch) -> Result<()> {
         let Some(StateShape { schema, .. }) = self.shapes.get(table) else {
             return Err(Error::internal(format!("the state has no table {table}")));
@@ -96,7 +96,7 @@ impl<R: Rows> KeyedState<R> {
         self.rows.put_in(table, &ids, &rows, Some(numbers(rows.columns(), rows.num_columns() - 1)?))
     }
 
-    /// Rows of a snapshot go to the disk as they are.
+    /// Writes rows of a snapshot to the disk, unchanged.
     fn take_up_away(&mut self, table: usize, rows: RecordBatch) -> Result<()> {
         let keys = &rows.columns()[..self.key_types.len()];
         if let Some(windows) = self.windows.as_mut().filter(|_| table == 0) {
@@ -116,7 +116,7 @@ impl<R: Rows> KeyedState<R> {
         let tables = self.take_out(part)?;
         self.snapshots.emitted(complete, tables.iter().map(RecordBatch::num_rows).sum());
         let mut changes = StateChange::of_tables(tables, complete, runs);
-        // A snapshot that only adds keeps all files.
+        // An incremental snapshot keeps all files.
         for (table, change) in changes.iter_mut().enumerate().filter(|_| !adds) {
             change.first_pane = self.rows.first_pane(table, self.watermark);
         }
@@ -133,7 +133,7 @@ impl<R: Rows> State for KeyedState<R> {
         self.settle()?;
         let waiting = self.waiting.as_mut().map(|waiting| waiting.snapshot(adds)).transpose()?;
         let changes = self.take_snapshot(adds)?;
-        // Now nothing waits for a snapshot.
+        // No removed row is pending for a snapshot now.
         self.remove_dead()?;
         Ok(waiting.into_iter().chain(changes).collect())
     }
@@ -185,7 +185,7 @@ impl<R: Rows> State for KeyedState<R> {
         Ok(())
     }
 
-    /// Forgets keys whose time is over.
+    /// Forgets keys whose time to live is over.
     fn processing_time(&mut self, wall_ms: i64) -> Result<()> {
         let is_time = self.times.as_mut().is_some_and(|times| times.advance(wall_ms));
         if !self.rows.advance(wall_ms) && !is_time {
@@ -193,7 +193,7 @@ impl<R: Rows> State for KeyedState<R> {
         }
         self.settle()?;
         if self.disk.is_some() {
-            // What is in memory has a time there too.
+            // Keys in memory have a time on the disk too.
             self.put_away()?;
             self.forget_away();
             return Ok(());

@@ -1,4 +1,4 @@
-//! What an operator keeps for its keys, as it says so to a [`KeyedState`](super::KeyedState).
+//! What an operator must implement to keep rows in a [`KeyedState`](super::KeyedState).
 
 use anabranch_model::{EventTime, Result};
 use arrow::array::{ArrayRef, Int64Array, RecordBatch};
@@ -6,62 +6,62 @@ use arrow::datatypes::Field;
 
 use super::{KeyedState, Needed, Noted, Part, SNAPSHOT, TimeToLive, number};
 
-/// What an operator keeps for its keys, which have ids. The operator adds to it; everything else happens by
-/// these methods: rows are taken out for a snapshot or for the disk, put in when they are restored or read,
-/// and forgotten.
+/// The rows that an operator keeps for its keys, which have ids. The operator adds rows itself; the state
+/// calls these methods for everything else: to take rows out for a snapshot or for the disk, to insert rows
+/// that are restored or read, and to forget rows.
 ///
 /// A key is in memory with all of its rows in all tables, or not at all.
 pub(crate) trait Rows: Sized + Send + 'static {
     /// The tables. They never change.
     fn tables(&self) -> Vec<Table>;
 
-    /// Calls `each` with all that notes changes.
+    /// Calls `each` with every recorder of changes.
     fn changes(&mut self, each: &mut dyn FnMut(&mut dyn Noted));
 
-    /// There are so many keys now.
+    /// Makes room for this number of keys.
     fn make_room(&mut self, keys: usize);
 
-    /// Rows of each table that belong to this part, as those of the snapshot with this number. Changes are
-    /// noted anew.
+    /// Takes the rows of each table that belong to this part, with the number of their snapshot. From now on,
+    /// changes are noted anew.
     fn take_out(&mut self, part: Part, number: i64) -> Result<Vec<Taken>>;
 
-    /// Puts in rows of a table, whose keys have these ids. `versions`: rows are restored, in any order, from
-    /// snapshots with these numbers. Otherwise they come from the disk, and these are all rows of their keys.
+    /// Inserts rows of a table, whose keys have these ids. With `versions`, rows are restored, in any order,
+    /// from snapshots with these numbers. Without, they come from the disk and are all rows of their keys.
     fn put_in(&mut self, table: usize, keys: &[usize], rows: &RecordBatch, versions: Option<&Int64Array>)
     -> Result<()>;
 
-    /// Takes what a former plan version has in place of its own, which is nothing.
+    /// Takes the rows of a former plan version in place of its own, which are none.
     fn succeed(&mut self, former: &mut Self);
 
-    /// How many rows there are, as a complete snapshot would have them.
+    /// The number of rows of a complete snapshot.
     fn count(&mut self) -> usize;
 
-    /// Memory that it takes.
+    /// Memory in bytes.
     fn size_bytes(&self) -> usize;
 
-    /// Gives back memory of rows that are gone. Returns the keys that are left, if most have no rows and no
-    /// change of them must be kept.
+    /// Frees the memory of removed rows. Returns the keys that remain, if most have no rows and none of these
+    /// has a pending change.
     fn living(&mut self) -> Result<Option<Vec<usize>>>;
 
     /// Keeps these keys only. The first of them gets the id 0.
     fn keep(&mut self, keys: &[usize]) -> Result<()>;
 
-    /// Forgets everything, and gives memory back.
+    /// Forgets everything, and frees the memory.
     fn clear(&mut self) -> Result<()> {
         self.keep(&[])
     }
 
-    /// Whether a key has rows: otherwise its time is never over.
+    /// Whether a key has rows: otherwise its time to live is never over.
     fn exists(&self, _key: usize) -> bool {
         true
     }
 
-    /// Forgets the rows of these keys, each of which has some. What was emitted of them stays.
+    /// Forgets the rows of these keys, each of which has some, without a retraction.
     fn forget(&mut self, _keys: &[usize]) -> Result<()> {
         Ok(())
     }
 
-    /// Nothing else is restored: rows take their places. Called before anything else happens.
+    /// Ends the restore: processes rows that were put off. Called before anything else happens.
     fn settle(_state: &mut KeyedState<Self>) -> Result<()> {
         Ok(())
     }
@@ -71,76 +71,76 @@ pub(crate) trait Rows: Sized + Send + 'static {
         Ok(())
     }
 
-    /// Keeps rows that are restored for [`Rows::settle`]. Returns those that are to be put in at once.
+    /// Puts off restored rows until [`Rows::settle`]. Returns those that are to be inserted at once.
     fn put_off(&mut self, _table: usize, rows: RecordBatch) -> Option<RecordBatch> {
         Some(rows)
     }
 
-    /// Which rows of a table on the disk are needed. `first_written`: those of keys that were changed before
-    /// are not, in milliseconds.
+    /// Which rows of a table on the disk are needed. `first_written`: the earliest time of change, in
+    /// milliseconds, of the keys that are needed.
     fn needed(&self, _table: usize, _watermark: i64, first_written: Option<i64>) -> Needed {
         first_written.map_or(Needed::All, Needed::Since)
     }
 
-    /// Rows of a table with earlier event times are not needed from snapshots before.
+    /// Earlier snapshots may omit rows of a table with earlier event times.
     fn first_pane(&self, _table: usize, _watermark: i64) -> EventTime {
         EventTime::MIN
     }
 
-    /// The times of the rows of a table, if these are not those of their keys.
+    /// The times of the rows of a table, if they differ from those of their keys.
     fn times(&self, _table: usize) -> Option<&TimeToLive> {
         None
     }
 
-    /// Processing time goes on, if rows have their own times. Returns whether it is time to forget some.
+    /// Processing time advances, if rows have their own times. Returns whether it is time to forget some.
     fn advance(&mut self, _wall_ms: i64) -> bool {
         false
     }
 
-    /// Rows were restored: those that were put off may be more than are needed.
+    /// Drops restored rows that were put off and are not needed.
     fn make_smaller(_state: &mut KeyedState<Self>) -> Result<()> {
         Ok(())
     }
 
-    /// Whether the window of a key is still to fire for it.
+    /// Whether the window of a key has yet to fire.
     fn awaits(&self, _key: usize) -> bool {
         false
     }
 
-    /// Whether windows are still to fire for the keys of rows of a table, which go to the disk.
+    /// For each row of a table that goes to the disk: whether the window of its key has yet to fire.
     fn await_away(&self, _table: usize, rows: &RecordBatch) -> Result<Vec<bool>> {
         Ok(vec![false; rows.num_rows()])
     }
 
-    /// The windows of these keys fire, and what the keys have is emitted.
+    /// The windows of these keys fire, and their results are emitted.
     fn fired(&mut self, _keys: &[usize]) {}
 
-    /// The windows of these keys have fired before the keys were restored or read from the disk.
+    /// The windows of these keys fired before the keys were restored or read from the disk.
     fn had_fired(&mut self, _keys: &[usize]) {}
 
-    /// Keys of windows that are over are forgotten once they are a good part of this number.
+    /// Expired keys are forgotten once they are a sufficient share of this number.
     fn forgotten_of(&self) -> usize {
         0
     }
 
-    /// When something is to be done with keys: times in milliseconds, and ids of keys.
+    /// When keys must be processed again: times in milliseconds, and ids of keys.
     fn timers(&self) -> Result<Vec<(i64, usize)>> {
         Ok(Vec::new())
     }
 
-    /// The same of rows of a table, which go to the disk: times, and places of the rows.
+    /// When rows of a table that go to the disk must be processed again: times, and indices of the rows.
     fn timers_away(&self, _table: usize, _rows: &RecordBatch) -> Result<Vec<(i64, usize)>> {
         Ok(Vec::new())
     }
 
-    /// Rows of a table are restored, in memory or to the disk.
+    /// Rows of a table are restored, to memory or to the disk.
     fn arrive(&mut self, _table: usize, _rows: &RecordBatch) -> Result<()> {
         Ok(())
     }
 }
 
-/// A table of an operator's state. Behind the columns that the operator fills, rows have the time of their
-/// key, if keys live for a time only, and a number.
+/// A table of an operator's state. After the columns that the operator fills, rows have the time of their
+/// key, if keys have a time to live, and a number.
 #[derive(Clone)]
 pub(crate) struct Table {
     /// Its name; empty for the first table of an operator.
@@ -148,23 +148,23 @@ pub(crate) struct Table {
     /// The columns, those of the keys first.
     pub(crate) fields: Vec<Field>,
     pub(crate) identity: Identity,
-    /// Whether rows live for a time.
+    /// Whether rows have a time to live.
     pub(crate) lives: bool,
-    /// The last column, by whose values rows replace each other.
+    /// The last column: a row replaces rows of the same identity with lower values.
     pub(crate) number: Field,
-    /// Column of event times, if rows are not needed once the watermark has passed theirs.
+    /// Column of event times, if rows are obsolete once the watermark has passed theirs.
     pub(crate) pane: Option<usize>,
 }
 
 /// Which rows replace each other.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Identity {
-    /// Those with the same first columns, so many. The column behind them says how often the row counts.
+    /// Rows with the same values in this number of first columns. The next column has the multiplicity of the
+    /// row.
     Counted(usize),
-    /// Those with the same first columns, so many.
+    /// Rows with the same values in this number of first columns.
     First(usize),
-    /// None: a row is never changed. The keys say which row it is, and the columns behind those that the
-    /// operator reads.
+    /// None: rows are never changed. The columns after those that the operator reads identify a row.
     Last { keys: usize, read: usize },
 }
 
@@ -180,9 +180,9 @@ pub(crate) struct Taken {
     pub(crate) keys: Vec<usize>,
     /// The columns behind the keys.
     pub(crate) columns: Vec<ArrayRef>,
-    /// The times of the rows, if these are not those of their keys.
+    /// The times of the rows, if they differ from those of their keys.
     pub(crate) times: Option<ArrayRef>,
-    /// The numbers of the rows, if these are not that of the snapshot.
+    /// The numbers of the rows, if they differ from that of the snapshot.
     pub(crate) numbers: Option<ArrayRef>,
 }
 

@@ -1,4 +1,4 @@
-//! What the snapshots of a state have emitted, and whether the next one is complete.
+//! What the snapshots of a state contained, and whether the next one is complete.
 
 use std::sync::Arc;
 
@@ -14,7 +14,7 @@ const CHANGES_PER_STATE: usize = 4;
 /// The runs of each table that is on the disk.
 pub(crate) type RunsOfTables = Vec<Vec<Arc<Run>>>;
 
-/// What has been emitted.
+/// The rows of the snapshots so far.
 #[derive(Default)]
 pub(crate) struct Snapshots {
     /// Rows of the last complete snapshot; `None` before the first.
@@ -24,10 +24,11 @@ pub(crate) struct Snapshots {
     restored_rows: usize,
     /// Fewer changed rows than this are not worth a complete snapshot.
     changed_rows_min: usize,
-    /// The operator goes on with the state of a former plan version, and has taken no snapshot since. The
-    /// change is settled with the first one, so that is not complete only because the state has grown.
+    /// The operator has taken over the state of a former plan version, and has taken no snapshot since. The
+    /// change is final with the first snapshot, which must be quick: it is not complete only because the
+    /// state has grown.
     has_succeeded: bool,
-    /// Of the last snapshot.
+    /// Number of the last snapshot.
     pub(crate) number: i64,
 }
 
@@ -36,12 +37,12 @@ impl Snapshots {
         Snapshots { changed_rows_min, ..Snapshots::default() }
     }
 
-    /// The plan has changed.
+    /// Takes over the state of a former plan version.
     pub(crate) fn succeed(self) -> Snapshots {
         Snapshots { has_succeeded: true, ..self }
     }
 
-    /// The next snapshot follows those that were restored.
+    /// Continues the restored snapshots.
     pub(crate) fn go_on(&mut self, groups: usize) {
         self.complete_rows = Some(groups);
         self.changed_rows = self.restored_rows.saturating_sub(groups);
@@ -53,8 +54,8 @@ impl Snapshots {
         self.complete_rows.is_none_or(|rows| !adds && !self.has_succeeded && outgrown(rows))
     }
 
-    /// Begins a snapshot: whether it is complete, what it contains of the tables in memory, and the files of
-    /// each table on the disk.
+    /// Begins a snapshot. Returns whether it is complete, the part of the tables in memory that it contains,
+    /// and the files of each table on the disk.
     pub(crate) fn begin(&self, disk: Option<&mut OnDisk>, adds: bool) -> Result<(bool, Part, RunsOfTables)> {
         let on_disk = disk.is_some();
         let (complete, files) = match disk {
@@ -64,13 +65,13 @@ impl Snapshots {
         Ok((complete, Part::of_snapshot(complete, on_disk), files))
     }
 
-    /// Rows with these numbers of snapshots are restored.
+    /// Notes the numbers of the snapshots of restored rows.
     pub(crate) fn restoring(&mut self, versions: &Int64Array) {
         self.number = self.number.max(versions.values().iter().copied().max().unwrap_or(0));
         self.restoring_rows(versions.len());
     }
 
-    /// So many rows are restored.
+    /// Notes the number of restored rows.
     pub(crate) fn restoring_rows(&mut self, rows: usize) {
         self.restored_rows += rows;
     }

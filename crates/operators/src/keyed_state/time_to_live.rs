@@ -1,9 +1,9 @@
-//! The time to live of state: keys that nothing changes for long are forgotten.
+//! The time to live of state: keys that do not change for this time are forgotten.
 //!
-//! The time of a key is noted in steps, and all rows of the state of a key have the same one: when a key is
-//! changed for the first time in a step, all of its rows are written anew. So they end together, in memory
-//! and in files that are only merged later, and an operator never finds a part of a key. Time is the
-//! processing time at the ends of epochs: an operator reads no clock.
+//! The time of a key is noted in steps, and all rows of a key's state have the same time: when a key is
+//! changed for the first time in a step, all of its rows are written again. So they expire together, in
+//! memory and in files that are only merged later, and an operator never finds a part of a key. The time is
+//! the processing time at the ends of epochs: an operator reads no clock.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -17,33 +17,34 @@ use arrow::datatypes::{DataType, Field, SchemaRef, TimeUnit, TimestampMillisecon
 /// Column of the times of rows of state.
 const WRITTEN: &str = "$written";
 
-/// The time to live is divided into so many steps. A key lives for one of them and an epoch longer, at most.
+/// The time to live is divided into this number of steps. A key lives for at most one step and one epoch
+/// longer.
 const STEPS: i64 = 8;
 
-/// Epochs of an idle job are not longer.
+/// The longest epoch of an idle job.
 const IDLE_EPOCH: Duration = Duration::from_secs(2);
 
 /// When keys were changed last, by their ids.
 pub(crate) struct TimeToLive {
     ms: i64,
-    /// So long may the processing time be behind.
+    /// How far the processing time may be behind, in milliseconds.
     behind_ms: i64,
-    /// The processing time, in milliseconds. It never goes back.
+    /// The processing time, in milliseconds. It never decreases.
     now: i64,
     /// The step in which keys were forgotten last.
     swept: i64,
-    /// 0: never.
+    /// For each key: when it was changed. 0: never.
     written: Vec<i64>,
 }
 
 impl TimeToLive {
-    /// For keys that live so many milliseconds.
+    /// The times of keys with this time to live.
     pub(crate) fn new(ms: i64, options: &JobOptions) -> TimeToLive {
         let behind_ms = i64::try_from(options.epoch_interval.max(IDLE_EPOCH).as_millis()).unwrap_or(i64::MAX);
         TimeToLive { ms: ms.max(1), behind_ms, now: 0, swept: i64::MIN, written: Vec::new() }
     }
 
-    /// The column of times that rows of state have, before the number of their snapshot.
+    /// The column of times in rows of state, before the number of their snapshot.
     pub(crate) fn field() -> Field {
         Field::new(WRITTEN, DataType::Timestamp(TimeUnit::Millisecond, None), false)
     }
@@ -52,21 +53,21 @@ impl TimeToLive {
         (self.ms / STEPS).max(1)
     }
 
-    /// Processing time goes on. Returns whether it is time to forget keys.
+    /// Processing time advances. Returns whether it is time to forget keys.
     pub(crate) fn advance(&mut self, wall_ms: i64) -> bool {
         self.now = self.now.max(wall_ms);
         let step = self.now / self.step_ms();
         std::mem::replace(&mut self.swept, step) != step
     }
 
-    /// The time of what is changed now, before the end of the next epoch.
+    /// The time of present changes: an upper bound until the end of the next epoch.
     pub(crate) fn current(&self) -> i64 {
         (self.now.saturating_add(self.behind_ms) / self.step_ms()).saturating_add(1).saturating_mul(self.step_ms())
     }
 
-    /// A key is changed. Returns whether its other rows have an earlier time. Times of a key never go back,
-    /// also if the time to live or an epoch became shorter, or another process has another clock: a row that
-    /// replaces another must not end before it.
+    /// Notes that a key is changed. Returns whether its other rows have an earlier time. The time of a key
+    /// never decreases, even if the time to live or an epoch became shorter, or another process has another
+    /// clock: a row that replaces another must not expire before it.
     pub(crate) fn write(&mut self, key: usize) -> bool {
         if self.written.len() <= key {
             self.written.resize(key + 1, 0);
@@ -76,17 +77,17 @@ impl TimeToLive {
         before != 0 && before != self.written[key]
     }
 
-    /// The first time whose rows are needed, in milliseconds.
+    /// The earliest time of rows that are needed, in milliseconds.
     pub(crate) fn first_needed(&self) -> i64 {
         self.now.saturating_sub(self.ms).saturating_add(1)
     }
 
-    /// Whether the time of rows that were written then is over.
+    /// Whether the time to live of rows that were written then is over.
     pub(crate) fn is_over(&self, written: i64) -> bool {
         written < self.first_needed()
     }
 
-    /// The keys, of those given, whose time is over.
+    /// Those of the keys whose time to live is over.
     pub(crate) fn over(&self, keys: impl Iterator<Item = usize>) -> Vec<usize> {
         keys.filter(|key| self.written.get(*key).is_some_and(|written| self.is_over(*written))).collect()
     }
@@ -97,8 +98,8 @@ impl TimeToLive {
         Arc::new(keys.iter().map(|key| Some(written(key))).collect::<TimestampMillisecondArray>())
     }
 
-    /// Rows of state without those whose time is over. Rows from before there was a time to live begin to
-    /// live now.
+    /// Rows of state without the expired ones. Rows from before there was a time to live get the present
+    /// time.
     pub(crate) fn needed(&self, rows: RecordBatch, schema: &SchemaRef) -> Result<RecordBatch> {
         let column = column_of(schema)?;
         if rows.num_columns() + 1 == schema.fields().len() {
@@ -114,7 +115,7 @@ impl TimeToLive {
         Ok(filter_record_batch(&rows, &needed)?)
     }
 
-    /// A key has a row of state with this time.
+    /// Restores the time of a key from one of its rows.
     pub(crate) fn restore(&mut self, key: usize, time: i64) {
         if self.written.len() <= key {
             self.written.resize(key + 1, 0);
@@ -122,8 +123,9 @@ impl TimeToLive {
         self.written[key] = self.written[key].max(time);
     }
 
-    /// The rows of a table that have the time of their key, with their keys. Others are of a former life of
-    /// the key, which ended before a longer time to live, or another clock, let its rows be found again.
+    /// The rows of a table that have the time of their key, with their keys. Other rows belong to a former
+    /// life of the key, which had expired. They are found again only if the time to live became longer or the
+    /// clock is another one.
     pub(crate) fn living(&self, mut keys: Vec<usize>, rows: &RecordBatch) -> Result<(Vec<usize>, RecordBatch)> {
         let living = self.are_living(&keys, rows)?;
         let mut row = 0..keys.len();
@@ -131,14 +133,14 @@ impl TimeToLive {
         Ok((keys, filter_record_batch(rows, &living)?))
     }
 
-    /// Whether rows are those of [`TimeToLive::living`].
+    /// Which rows [`TimeToLive::living`] returns.
     pub(crate) fn are_living(&self, keys: &[usize], rows: &RecordBatch) -> Result<BooleanArray> {
         let times = times(rows, column_of(rows.schema_ref())?)?;
         let is_of_key = |(key, time): (&usize, &i64)| Some(self.written.get(*key) == Some(time));
         Ok(keys.iter().zip(times.values()).map(is_of_key).collect())
     }
 
-    /// Keys have rows of state with these times.
+    /// Restores the times of keys from their rows.
     pub(crate) fn restore_rows(&mut self, keys: &[usize], rows: &RecordBatch) -> Result<()> {
         let times = times(rows, column_of(rows.schema_ref())?)?;
         keys.iter().zip(times.values()).for_each(|(key, time)| self.restore(*key, *time));
@@ -150,7 +152,7 @@ impl TimeToLive {
         self.written = keys.iter().map(|key| self.written.get(*key).copied().unwrap_or(0)).collect();
     }
 
-    /// The time to live of another plan version.
+    /// Takes over the times of a former plan version.
     pub(crate) fn follow(self, former: Option<TimeToLive>) -> TimeToLive {
         let (now, written) = former.map_or((self.now, Vec::new()), |former| (former.now, former.written));
         TimeToLive { now, swept: i64::MIN, written, ..self }
@@ -161,7 +163,7 @@ impl TimeToLive {
     }
 }
 
-/// The column of times, if rows of this schema have a time to live: the last one before the number of the
+/// The column of times, if rows of this schema have a time to live: the one before the number of the
 /// snapshot.
 pub(crate) fn column(schema: &SchemaRef) -> Option<usize> {
     let column = schema.fields().len().checked_sub(2)?;
@@ -178,12 +180,12 @@ fn times(rows: &RecordBatch, column: usize) -> Result<&TimestampMillisecondArray
     times.ok_or_else(|| Error::internal("the times of a state are no timestamps"))
 }
 
-/// Rows of state that lack a column, or have one too much, have the others in the same order.
+/// Rows of state with a column more or less. The others stay in the same order.
 fn with_columns(schema: &SchemaRef, columns: Vec<ArrayRef>) -> Result<RecordBatch> {
     Ok(RecordBatch::try_new(Arc::clone(schema), columns)?)
 }
 
-/// Rows of state without the times that they had when there was a time to live.
+/// Rows of state without their times: the former plan version had a time to live.
 pub(crate) fn without_times(rows: RecordBatch, schema: &SchemaRef) -> Result<RecordBatch> {
     match column_of(rows.schema_ref()) {
         Ok(column) if rows.num_columns() == schema.fields().len() + 1 => {
@@ -209,7 +211,7 @@ mod tests {
         assert!(times.advance(100_000) && !times.advance(100_500), "a step has a second");
         assert!(!times.write(0), "it has no other rows");
         assert!(!times.write(0), "they were written in this step");
-        // The row may have come 2 s later.
+        // A row may have been changed up to 2 s later than its time says.
         times.advance(109_999);
         assert_eq!(times.over(0..1), Vec::<usize>::new());
         assert!(times.write(0), "they are written anew");
@@ -231,7 +233,7 @@ mod tests {
         assert_eq!(times.over([3].into_iter()), vec![3]);
     }
 
-    /// Times of a longer time to live are further ahead, and rows of state have them.
+    /// With a longer time to live, times were rounded further ahead, and rows of state have them.
     #[test]
     fn times_of_a_key_do_not_go_back_when_the_time_to_live_is_shorter() {
         let mut times = times();

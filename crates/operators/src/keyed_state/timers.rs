@@ -1,11 +1,11 @@
-//! When something is to be done with keys on the disk: sorted runs of times and hashes of keys.
+//! Timers of keys on the disk: sorted runs of times and hashes of keys.
 //!
-//! An operator with a key in memory knows what is to be done with it at which time. When its tables go to the
-//! disk, it leaves the times with the hashes of the keys here, and when a time has come, it looks these keys
-//! up. A key may have changed meanwhile: then it is looked up for nothing. The newest timers are in memory as
-//! they are, and those that come due there are never written. Of the others, times share buckets, so what
-//! must be in memory is only which buckets there are; all keys of a bucket are due with the first of them.
-//! Timers are no part of snapshots: they are set again when rows are restored.
+//! An operator knows the timers of a key in memory. When its tables go to the disk, it leaves the times with
+//! the hashes of the keys here, and looks these keys up when a time has come. If a key has changed meanwhile,
+//! the lookup is in vain. The newest timers stay in memory, and those that become due there are never
+//! written. Written timers are grouped in buckets of time, so only the list of buckets must be in memory; all
+//! keys of a bucket are due with the first of them. Timers are not part of snapshots: they are set again when
+//! rows are restored.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -23,16 +23,15 @@ use crate::event_time::event_times;
 
 /// Filters are of no use: timers are not looked up by keys.
 const FILTER_BYTES: usize = 0;
-/// Blocks of timers that are read at once, at most.
+/// Limit of the blocks of timers that are read at once.
 const BLOCKS_MAX: usize = 16;
 
-/// The times of an operator are known up to this part of the time for which it waits, but not more exactly
-/// than so many milliseconds.
+/// Times are rounded to this part of the time for which the operator waits, and to at least this number of
+/// milliseconds.
 const PARTS: i64 = 64;
 const WIDTH_MS_MIN: i64 = if cfg!(test) { 4 } else { 64 };
 
-/// Timers that are not written take at most this share of the limit of the state, with these limits of their
-/// number.
+/// Unwritten timers take at most this share of the limit of the state, within these bounds of their number.
 const UNWRITTEN_SHARE: usize = 64;
 const UNWRITTEN_MIN: usize = 64;
 const UNWRITTEN_MAX: usize = 1 << 16;
@@ -40,22 +39,22 @@ const UNWRITTEN_MAX: usize = 1 << 16;
 /// Timers of keys on the disk, in buckets of time.
 pub(crate) struct Timers {
     runs: KeyedRuns,
-    /// Few timers are not worth a run.
+    /// Timers in memory: few timers are not worth a run.
     unwritten: Vec<(i64, u64)>,
-    /// The hashes of those whose time has come.
+    /// The hashes of unwritten timers that are due.
     due_unwritten: Vec<u64>,
     unwritten_max: usize,
-    /// So many milliseconds share a bucket.
+    /// The span of a bucket, in milliseconds.
     width_ms: i64,
     buckets: BTreeSet<i64>,
-    /// Those of which some have come.
+    /// Buckets with timers that are due.
     due: Vec<Slice>,
-    /// Those of earlier times are done.
+    /// Timers of earlier times are done.
     first_time: i64,
 }
 
 impl Timers {
-    /// For an operator that waits for about so many milliseconds, if state is to be on disk.
+    /// Timers of an operator that waits for about this time, if state may be on disk.
     pub(crate) fn new(wait_ms: i64, options: &JobOptions) -> Result<Option<Timers>> {
         if options.state_backend != StateBackendKind::Disk {
             return Ok(None);
@@ -82,7 +81,7 @@ impl Timers {
         Ok(Some(Timers { runs, unwritten, due_unwritten, unwritten_max, width_ms, buckets, due, first_time }))
     }
 
-    /// Keys with these hashes go to the disk, with which something is to be done at these times.
+    /// Sets timers: times and hashes of keys that go to the disk.
     pub(crate) fn put(&mut self, timers: Vec<(i64, u64)>) -> Result<()> {
         self.unwritten.extend(timers);
         if self.unwritten.len() > self.unwritten_max { self.write() } else { Ok(()) }
@@ -90,7 +89,7 @@ impl Timers {
 
     fn write(&mut self) -> Result<()> {
         let mut timers = std::mem::take(&mut self.unwritten);
-        // What was due before is due when time goes on.
+        // Timers of past times become due when time advances.
         let first = self.first_time.max(i64::MIN / 2);
         timers.iter_mut().for_each(|(time, _)| *time = (*time).max(first).div_euclid(self.width_ms) * self.width_ms);
         timers.sort_unstable();
@@ -108,7 +107,7 @@ impl Timers {
         self.runs.put(&rows, false, &|| Ok(Box::new(Latest::new(&table, needed)?)))
     }
 
-    /// Time has reached this. Keys with times before it, and a bit after it, are due.
+    /// Advances the time. Timers before it, and slightly after it, are due.
     pub(crate) fn reach(&mut self, time: i64) {
         let due = self.unwritten.extract_if(.., |(of_key, _)| *of_key <= time);
         self.due_unwritten.extend(due.map(|(_, hash)| hash));
@@ -120,7 +119,7 @@ impl Timers {
         self.first_time = self.first_time.max(time.div_euclid(self.width_ms).saturating_mul(self.width_ms));
     }
 
-    /// The hashes of the next keys that are due. They may come several times.
+    /// The hashes of the next keys that are due. They may be repeated.
     pub(crate) fn next(&mut self) -> Result<Option<Vec<u64>>> {
         if !self.due_unwritten.is_empty() {
             return Ok(Some(std::mem::take(&mut self.due_unwritten)));
@@ -142,7 +141,7 @@ impl Timers {
         Ok(Some(own))
     }
 
-    /// Called after each batch, when no key is due.
+    /// Does a step of maintenance, after each batch, when no key is due.
     pub(crate) fn work(&mut self) -> Result<()> {
         self.runs.remove_before(self.first_time);
         let (table, needed) = (self.runs.table().clone(), Needed::Since(self.first_time));
@@ -150,7 +149,7 @@ impl Timers {
     }
 }
 
-/// Timers of a bucket lie together, in the order of the hashes of keys.
+/// Timers of a bucket are adjacent, in the order of the hashes of keys.
 fn hash(keys: &[ArrayRef], _rows: usize, _window: Option<usize>, hashes: &mut Vec<u64>) -> Result<()> {
     let times = event_times(&keys[0])?;
     let of_keys = keys.get(1).and_then(|hashes| hashes.as_primitive_opt::<Int64Type>());
@@ -185,7 +184,7 @@ mod tests {
             timers.reach(now);
             while let Some(due) = timers.next().expect("hashes") {
                 for hash in due {
-                    // A bucket that gets others is due again.
+                    // A bucket that gets new timers is due again.
                     let time = set.remove(&hash);
                     assert!(time.is_none_or(|time| time < now + 10), "{time:?} is due at {now}");
                 }

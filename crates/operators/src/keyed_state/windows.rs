@@ -1,8 +1,8 @@
-//! Windows of keys: which of them fire when the watermark passes, and which are over.
+//! Windows of keys: which of them fire when the watermark passes, and which have expired.
 //!
-//! In memory, keys are found by the ends of their windows. On a disk, those of a window lie together
-//! (`state::in_window`): what must be known is only which windows have keys there that have not fired. Their
-//! keys are read in slices when the window fires.
+//! In memory, keys are indexed by the ends of their windows. On a disk, the keys of a window are adjacent
+//! (`state::in_window`), so the operator must only know which windows have keys there that have not fired.
+//! Their keys are read in slices when the window fires.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::RangeInclusive;
@@ -16,24 +16,25 @@ use crate::event_time::event_times;
 use crate::key_table::{KeyTable, MISSING};
 use crate::{Dropped, hash_keys};
 
-/// Keys are forgotten when they are at least this share of all: all rows of all keys are looked through.
+/// Keys are forgotten when they are at least this share of all keys, because all rows must be read for it.
 const WORTH: usize = 8;
 
 /// The windows of keys with ids.
 pub(crate) struct Windows {
-    /// The key column that has the last instant of the window.
+    /// The key column with the last instant of the window.
     column: usize,
-    /// So long after its last instant a window is still changed.
+    /// Allowed lateness: how long after its last instant a window may still change.
     lateness_ms: i64,
     watermark: i64,
     /// The last instant of each key's window.
     times: Vec<i64>,
     /// Keys by the last instants of their windows.
     by_time: BTreeMap<i64, Vec<usize>>,
-    /// Windows that have keys on the disk that have not fired.
+    /// Windows with keys on the disk that have not fired.
     away: BTreeSet<i64>,
-    /// All windows up to here have fired, and up to there they are over.
+    /// All windows up to this time have fired.
     fired: i64,
+    /// All windows up to this time have expired: their lateness is over.
     over: i64,
     /// Keys whose windows fire now, those on the disk, and the watermark that follows.
     firing: Vec<usize>,
@@ -47,11 +48,11 @@ pub(crate) struct Windows {
 pub(crate) struct Slice {
     /// The last instant of the window.
     pub(crate) time: i64,
-    /// Their hashes, among which there may be those of other windows.
+    /// Their hashes. Keys of other windows may have hashes in the same range.
     pub(crate) hashes: RangeInclusive<u64>,
 }
 
-/// The rows of state whose keys, which are so many columns, are not in memory.
+/// The rows of state whose keys, the first `columns` columns, are not in memory.
 pub(crate) fn unknown(rows: &RecordBatch, columns: usize, keys: &KeyTable) -> Result<RecordBatch> {
     let of_rows = &rows.columns()[..columns];
     let (mut hashes, mut ids) = (Vec::new(), Vec::new());
@@ -79,7 +80,7 @@ impl Windows {
         }
     }
 
-    /// Which rows of these keys are not late, unless all of them are on time. Counts the others.
+    /// Which of the rows with these keys are not late, and counts those that are. `None`: none is late.
     pub(crate) fn rows_on_time(&mut self, keys: &[ArrayRef]) -> Result<Option<BooleanArray>> {
         let column = &keys[self.column];
         let times = event_times(column)?;
@@ -94,11 +95,11 @@ impl Windows {
         Ok(Some(on_time))
     }
 
-    /// Keys with these ids have come, of which those that are new have not been seen.
+    /// Notes the windows of new keys among those with these ids.
     pub(crate) fn add(&mut self, ids: &[usize], keys: &[ArrayRef]) -> Result<()> {
         let times = event_times(&keys[self.column])?;
         for (id, time) in ids.iter().zip(times.iter()) {
-            // New ids are given in order.
+            // New ids are consecutive.
             if *id >= self.times.len() {
                 self.times.resize(id + 1, *time);
                 self.by_time.entry(*time).or_default().push(*id);
@@ -107,12 +108,12 @@ impl Windows {
         Ok(())
     }
 
-    /// Where a key is looked up on the disk.
+    /// The hash under which a key is on the disk.
     pub(crate) fn hash(&self, id: usize, hash: u64) -> u64 {
         in_window(self.times[id], hash)
     }
 
-    /// Whether a row of this key changes a window that has ended.
+    /// Whether the window of this key has ended.
     pub(crate) fn has_ended(&self, id: usize) -> bool {
         self.times[id] <= self.watermark
     }
@@ -131,7 +132,7 @@ impl Windows {
         }
     }
 
-    /// Everything was restored: event time had reached this.
+    /// Everything was restored: event time had reached `watermark`.
     pub(crate) fn restored(&mut self, watermark: EventTime) {
         self.watermark = self.watermark.max(watermark.0);
         self.fired = self.watermark;
@@ -139,7 +140,7 @@ impl Windows {
         self.away = self.away.split_off(&self.fired.saturating_add(1));
     }
 
-    /// Goes on with the windows of another plan version.
+    /// Takes over the windows of a former plan version.
     pub(crate) fn follow(self, former: Windows) -> Windows {
         Windows { column: self.column, lateness_ms: self.lateness_ms, ..former }
     }
@@ -148,14 +149,15 @@ impl Windows {
         time <= self.over || time.saturating_add(self.lateness_ms) <= self.watermark
     }
 
-    /// All keys go to the disk. `awaits`: those whose window is still to fire for them.
+    /// All keys go to the disk. `awaits`: whether the window of a key has yet to fire.
     pub(crate) fn put_away(&mut self, awaits: impl Fn(usize) -> bool) {
         let fired = self.fired;
         let open = self.by_time.iter().filter(|(time, ids)| **time > fired && ids.iter().any(|id| awaits(*id)));
         self.away.extend(open.map(|(time, _)| *time));
     }
 
-    /// Rows of keys of windows go to the disk, some of which are to fire.
+    /// Restored rows of keys of windows go to the disk. `awaits`: whether the window of a row has yet to
+    /// fire.
     pub(crate) fn restored_away(&mut self, keys: &[ArrayRef], awaits: impl Fn(usize) -> bool) -> Result<()> {
         let times = event_times(&keys[self.column])?;
         let (fired, rows) = (self.fired, times.iter().enumerate());
@@ -163,7 +165,7 @@ impl Windows {
         Ok(())
     }
 
-    /// Windows fire at a watermark. `awaits`: those of their keys that do.
+    /// Fires windows at a watermark. `awaits`: whether the window of a key has yet to fire.
     pub(crate) fn begin(&mut self, watermark: EventTime, awaits: impl Fn(usize) -> bool) {
         self.watermark = self.watermark.max(watermark.0);
         let due = Some(self.fired.saturating_add(1)..=self.watermark).filter(|due| !due.is_empty());
@@ -177,19 +179,19 @@ impl Windows {
         (self.fired, self.passing) = (self.watermark, Some(EventTime(self.watermark)));
     }
 
-    /// The next keys that fire, so many at most, in the order in which they came.
+    /// The next keys that fire, at most `most`, in order of arrival.
     pub(crate) fn next_ids(&mut self, most: usize) -> Option<Vec<usize>> {
         let mut ids = self.firing.split_off(self.firing.len().saturating_sub(most));
         ids.reverse();
         (!ids.is_empty()).then_some(ids)
     }
 
-    /// What is left of the window on the disk that fires.
+    /// The remaining slice of the window on the disk that fires.
     pub(crate) fn next_slice(&self) -> Option<&Slice> {
         self.slices.last()
     }
 
-    /// The slice was read up to this hash.
+    /// Notes that the slice was read up to this hash.
     pub(crate) fn read_to(&mut self, last: u64) {
         match self.slices.last_mut() {
             Some(slice) if last < *slice.hashes.end() => slice.hashes = last + 1..=*slice.hashes.end(),
@@ -197,13 +199,13 @@ impl Windows {
         }
     }
 
-    /// Everything has fired: the watermark that follows.
+    /// Everything has fired. Returns the watermark that follows.
     pub(crate) fn pass(&mut self) -> Option<EventTime> {
         self.over = self.over.max(self.watermark.saturating_sub(self.lateness_ms));
         self.passing.take()
     }
 
-    /// Takes the keys whose windows are over, once they are worth it, of so many.
+    /// Takes the expired keys, once they are a sufficient share of `live` keys.
     pub(crate) fn take_over(&mut self, live: usize) -> Vec<usize> {
         let over = self.by_time.range(..=self.over).map(|(_, ids)| ids.len()).sum::<usize>();
         if over * WORTH < live {

@@ -13,7 +13,7 @@ use super::product::{MISSING, Origin, Piece};
 use crate::join_tables::{Tables, taken};
 use crate::{CompiledExpr, Functions};
 
-/// The columns of inputs that were needed of a piece so far.
+/// The columns of inputs that conditions have read of a piece so far.
 #[derive(Default)]
 pub(super) struct Gathered {
     columns: BTreeMap<usize, Vec<ArrayRef>>,
@@ -28,7 +28,7 @@ pub(super) struct Condition {
 }
 
 impl Gathered {
-    /// A column of an input. `order`: the inputs of the rows that the piece has met.
+    /// A column of an input. `order`: the inputs that are joined in the piece.
     pub(super) fn column(
         &mut self,
         (input, column): (usize, usize),
@@ -52,7 +52,7 @@ impl Gathered {
     }
 }
 
-/// The columns that an input has in the rows of a piece.
+/// The columns of an input for the rows of a piece.
 fn columns_of(input: usize, origin: &Origin, piece: &Piece, tables: &Tables, order: &[usize]) -> Result<Vec<ArrayRef>> {
     let keys = tables.key_types.len();
     let of_origin = |columns: &[ArrayRef]| -> Result<Vec<ArrayRef>> {
@@ -67,7 +67,7 @@ fn columns_of(input: usize, origin: &Origin, piece: &Piece, tables: &Tables, ord
         return of_origin(&origin.rows.columns);
     }
     if input == origin.input {
-        // NULL, also for the keys: the columns after them are.
+        // NULL, also for the keys: the output has only the columns after them.
         let none: UInt64Array = piece.rows.iter().map(|_| None::<u64>).collect();
         return taken(&origin.rows.columns, &none);
     }
@@ -109,7 +109,7 @@ impl Condition {
         Ok(Condition { condition, schema, columns: places })
     }
 
-    /// Keeps the rows of a piece that satisfy it.
+    /// Keeps the rows of a piece that satisfy the condition.
     pub(super) fn keep_those(
         &mut self,
         origin: &Origin,

@@ -1,8 +1,9 @@
-//! The product of rows of one input with those of all others, a piece at a time.
+//! The product of rows of one input with the rows of all others, a piece at a time.
 //!
-//! A piece has rows of the first input, and of each input that has been joined so far one row. It is extended
-//! by the rows that the next input has for the same keys, and what leaves that is extended before the piece
-//! goes on. So there is one piece for each input, and rows appear in the order of those that they begin with.
+//! A row of a piece consists of a row of the first input and one row of each input joined so far. A piece is
+//! extended by the rows of the next input with the same keys, and each extended piece is processed to the end
+//! before the next extension. So there is one piece for each input, and the output has the order of the first
+//! input.
 
 use anabranch_model::Result;
 
@@ -12,33 +13,33 @@ use crate::Output;
 use crate::join_tables::{Rows, Side};
 use crate::operator::RESULT_ROWS;
 
-/// In place of a row of an outer input that has none.
+/// In place of the missing row of an outer input.
 pub(super) const MISSING: usize = usize::MAX;
 
 /// Rows of one input that are joined with those of all others.
 pub(super) struct Origin {
     pub(super) input: usize,
-    /// They stand for the rows that the input does not have.
+    /// The rows stand for the missing rows of the input.
     pub(super) is_missing: bool,
     pub(super) rows: Rows,
-    /// The key of each row; `None`: they match nothing.
+    /// The key of each row. `None`: the rows have no matches.
     pub(super) keys: Option<Vec<usize>>,
 }
 
-/// Rows for which the product is being made.
+/// A product that is being computed.
 pub(super) struct Expansion {
     pub(super) origin: Origin,
     /// Pieces with rows of one input, of two, and so on.
     levels: Vec<Level>,
 }
 
-/// A piece, and where it is to be extended next.
+/// A piece, and where it is extended next.
 struct Level {
     piece: Piece,
-    /// The row of the piece, and the row of the next input that follows for it.
+    /// A row of the piece, and the row of the next input that follows for it.
     row: usize,
     next: Option<usize>,
-    /// Whether the row of the piece was extended already.
+    /// Whether the row of the piece has been extended before.
     is_extended: bool,
 }
 
@@ -67,7 +68,7 @@ impl Piece {
         met.iter_mut().for_each(|met| *met = kept.iter().map(|row| met[*row]).collect());
     }
 
-    /// The rows at these places, each with a row of a further input.
+    /// The rows at these indices, each with a row of a further input.
     fn extended(&self, places: &[usize], others: Vec<usize>, side: &Side) -> Piece {
         let weight = |(place, other): (&usize, &usize)| {
             let times = if *other == MISSING { 1 } else { side.weight(*other) };
@@ -82,7 +83,7 @@ impl Piece {
 }
 
 impl Level {
-    /// The next rows of the piece, each with one of those that an input has for its key.
+    /// The next rows of the piece, each with a row of the input for its key.
     fn extend(&mut self, keys: Option<&[usize]>, side: &Side, outer: bool) -> Piece {
         let (mut places, mut others) = (Vec::new(), Vec::new());
         while self.row < self.piece.rows.len() && places.len() < RESULT_ROWS {
@@ -118,7 +119,7 @@ impl Level {
 }
 
 impl MultiJoin {
-    /// Makes and emits the next piece. Returns false if there was none.
+    /// Computes and emits the next piece. Returns false if there was none.
     pub(super) fn go_on(&mut self, out: &mut Output) -> Result<bool> {
         let Some(mut expansion) = self.expansion.take() else {
             let Some(origin) = self.origins.pop_front() else { return Ok(false) };
@@ -134,7 +135,7 @@ impl MultiJoin {
             let keys = expansion.origin.keys.as_deref();
             let piece = level.extend(keys, &self.tables.rows.sides[next], self.inputs[next].outer);
             if level.is_done() {
-                // What leaves the piece takes its place, with a row more.
+                // The extended piece, with one row more per row, becomes the piece of the next level.
                 level.piece = Piece::default();
             }
             expansion.levels.push(level);
@@ -147,7 +148,7 @@ impl MultiJoin {
         Ok(true)
     }
 
-    /// The rows whose key all other inputs have, but outer ones.
+    /// The rows whose key exists in all other inputs, outer ones excepted.
     fn first_piece(&self, origin: &Origin) -> Piece {
         let needed: Vec<&Side> = (0..self.inputs.len())
             .filter(|input| *input != origin.input && !self.inputs[*input].outer)
@@ -163,7 +164,7 @@ impl MultiJoin {
         Piece { rows: rows.into_iter().map(|row| row as u64).collect(), met: Vec::new(), weights }
     }
 
-    /// Extends the rows of a piece that satisfy the conditions, or emits them if they have a row of each
+    /// Extends the rows of a piece that satisfy the conditions, or emits them once they have a row of each
     /// input.
     fn pass_on(&mut self, expansion: &mut Expansion, mut piece: Piece, out: &mut Output) -> Result<()> {
         let origin = &expansion.origin;

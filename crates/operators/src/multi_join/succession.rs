@@ -1,4 +1,4 @@
-//! A join of the next plan version goes on with the state of the former one, in memory.
+//! Whether a join of the next plan version takes over the state of the former one, in memory.
 
 use anabranch_dataflow::MultiJoinSpec;
 
@@ -6,8 +6,8 @@ use super::MultiJoin;
 use crate::Functions;
 use crate::join_tables::columns;
 
-/// Whether a join can go on with the state of another one. Which columns leave it may be different, and also
-/// its conditions: no row has anything that follows from them.
+/// Whether a join can take over the state of another one. Output columns and conditions may differ: rows of
+/// state do not depend on them.
 pub(crate) fn goes_on(former: &MultiJoinSpec, next: &MultiJoinSpec, functions: &Functions) -> bool {
     if former == next {
         return true;

@@ -1,9 +1,8 @@
 //! `MIN`, `MAX`, `FIRST_VALUE` and `LAST_VALUE` over frames: rows leave a frame in the order in which they
-//! have entered it.
+//! entered it.
 //!
-//! Of the values of `MIN` only those are kept that no later one undercuts: the first of them is the least,
-//! and a value is added and removed once. Nothing of it is part of a snapshot, because the rows of frames
-//! are.
+//! `MIN` keeps only the values that no later value undercuts: the first of them is the minimum, and a value
+//! is added and removed once. None of this is in snapshots, because the rows of frames are.
 
 use std::cmp::Ordering;
 use std::collections::VecDeque;
@@ -59,9 +58,9 @@ trait Values: Send {
     fn column(&self, values: &ArrayRef) -> Result<Self::Column>;
     fn item(column: &Self::Column, row: usize) -> Self::Item;
     fn compare(a: &Self::Item, b: &Self::Item) -> Ordering;
-    /// Adds a result to those that are read.
+    /// Adds a result.
     fn read(&mut self, item: Option<&Self::Item>);
-    /// Takes the results.
+    /// Takes the results that were added.
     fn take(&mut self) -> Result<ArrayRef>;
     fn bytes(item: &Self::Item) -> usize;
 }
@@ -100,7 +99,7 @@ impl<T: ArrowPrimitiveType> Values for Plain<T> {
     }
 }
 
-/// Texts and other types.
+/// Texts and values of other types.
 struct Bytes {
     encoding: Encoding,
     read: Vec<u8>,
@@ -166,7 +165,7 @@ impl<V: Values> Fifo<V> {
         list.push_back(item);
     }
 
-    /// Removes the value that was added first of those that have not been removed.
+    /// Removes the oldest value that is still present.
     fn remove(&mut self, group: usize, item: &V::Item) {
         let list = &mut self.lists[group];
         if list.front().is_some_and(|first| V::compare(first, item) == Ordering::Equal) {

@@ -1,6 +1,6 @@
-//! Sums of DOUBLE over frames. A NaN or an infinity that was added cannot be taken back: `inf - inf` is NaN.
-//! So those of a frame are counted beside the sum of its other values, and nothing is left of them when their
-//! rows leave.
+//! Sums of DOUBLE over frames. A NaN or an infinity cannot be retracted from a sum: `inf - inf` is NaN. So
+//! the NaNs and infinities of a frame are counted beside the sum of its finite values, and no trace is left
+//! when their rows leave.
 
 use std::sync::Arc;
 
@@ -11,7 +11,7 @@ use arrow::datatypes::{DataType, Field, Float64Type};
 use crate::group_aggregate::accumulator::{Accumulator, Rows};
 use crate::group_aggregate::readings::{Readings, Step};
 
-/// `of` with such a count, if it is a sum or an average of DOUBLE.
+/// Wraps `of` with such counts, if it is a sum or an average of DOUBLE.
 pub(super) fn counted(function: &str, argument: Option<&DataType>, of: Box<dyn Accumulator>) -> Box<dyn Accumulator> {
     match (function, argument) {
         ("sum" | "avg", Some(DataType::Float64)) => Box::new(Finite { of, groups: Vec::new(), others: 0 }),
@@ -20,14 +20,14 @@ pub(super) fn counted(function: &str, argument: Option<&DataType>, of: Box<dyn A
 }
 
 struct Finite {
-    /// Of the finite values.
+    /// The accumulator of the finite values.
     of: Box<dyn Accumulator>,
     groups: Vec<Others>,
-    /// How many other values the frames of all groups have.
+    /// Number of values that are not finite, over the frames of all groups.
     others: i64,
 }
 
-/// How many values of a frame are not finite.
+/// The numbers of values of a frame that are not finite.
 #[derive(Clone, Copy, Default)]
 struct Others {
     nan: i64,
@@ -44,7 +44,7 @@ impl Others {
         }
     }
 
-    /// The sum, and the average, if there are any.
+    /// The result if any value is not finite.
     fn result(&self) -> Option<f64> {
         match (self.nan > 0, self.positive > 0, self.negative > 0) {
             (false, false, false) => None,

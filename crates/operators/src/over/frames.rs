@@ -1,5 +1,5 @@
-//! What happens to the functions for rows that are in their order: rows enter frames and leave them, and
-//! results are read between.
+//! Runs the functions over rows in their order: rows enter frames and leave them, and results are read
+//! between.
 
 use anabranch_dataflow::Frame;
 use anabranch_model::Result;
@@ -33,7 +33,7 @@ impl Moves {
         self.weights.push(weight);
     }
 
-    /// The result of a row, which has entered its frame last.
+    /// Reads the result of the row that entered its frame last.
     fn read(&mut self, group: usize, history: &History, lags: &[u64]) {
         self.readings.push(self.rows.len(), group);
         let list = &history.lists[group].rows;
@@ -45,7 +45,7 @@ impl Moves {
 }
 
 impl Over {
-    /// The results of rows that are next in their order, a column of each function.
+    /// The results of due rows, a column for each function.
     pub(super) fn results(&mut self, piece: &Piece) -> Result<Vec<ArrayRef>> {
         let keys: Vec<ArrayRef> = piece.rows.columns()[..self.spec.keys].iter().map(canonical).collect();
         if let Some(halves) = self.state.bring(&keys, piece.rows.num_rows())? {
@@ -53,7 +53,7 @@ impl Over {
         }
         let KeyedState { rows: partitions, ids, times: written, .. } = &mut self.state;
         let of: Vec<u32> = ids.iter().map(|id| narrow(*id)).collect::<Result<_>>()?;
-        // Rows of a partition follow each other; those that came first stay first.
+        // Rows are grouped by partition, and keep their order within it.
         let mut order: Vec<u32> = (0..narrow(of.len())?).collect();
         let is_sorted = of.is_sorted();
         if !is_sorted {
@@ -81,13 +81,13 @@ impl Over {
 }
 
 impl Partitions {
-    /// Functions of all rows so far.
+    /// Functions over all rows so far.
     fn unbounded(&mut self, columns: &[ArrayRef], groups: &[u32], times: &[i64]) -> Result<Vec<ArrayRef>> {
         let of: Vec<usize> = groups.iter().map(|group| *group as usize).collect();
         let by_time = matches!(self.spec.frame, Frame::Range { .. });
         let mut readings = Readings::default();
         for (row, group) in of.iter().enumerate() {
-            // Rows of the same time count for each other.
+            // Rows of the same time are peers: the frame of each contains all of them.
             let same = |other: usize| by_time && (groups[other], times[other]) == (groups[row], times[row]);
             let after = match readings.after.last() {
                 Some(after) if *after > row => *after,
@@ -100,7 +100,7 @@ impl Partitions {
         self.functions.run(&self.batch_of(columns.to_vec(), of.len())?, (&of, None), &readings)
     }
 
-    /// Functions of rows that leave their frames again.
+    /// Functions over bounded frames, which rows leave again.
     fn bounded(
         &mut self,
         columns: &[ArrayRef],
@@ -155,7 +155,7 @@ impl Partitions {
             }
             moves.read(group, &self.history, lags);
         }
-        // Of these, the next row has only so many in its frame.
+        // The frame of the next row contains only `preceding` of these.
         while self.history.lists[group].rows.len() > preceding {
             self.leave(moves, group);
         }
@@ -197,7 +197,7 @@ impl Partitions {
         Ok(RecordBatch::try_new_with_options(std::sync::Arc::clone(&self.functions.schema), columns, &options)?)
     }
 
-    /// Removes the rows that are too early for the frame of any row that may follow.
+    /// Removes the rows that are too early for the frame of any later row.
     pub(super) fn drop_early(&mut self, watermark: i64) -> Result<()> {
         let Frame::Range { preceding_ms: Some(preceding_ms) } = self.spec.frame else { return Ok(()) };
         let last = watermark.saturating_sub(preceding_ms);

@@ -19,18 +19,18 @@ pub(super) struct Functions {
     pub(super) lags: Vec<Lag>,
 }
 
-/// The value of a row so many rows before.
+/// The value of the row that is `rows` rows before.
 pub(super) struct Lag {
     pub(super) rows: u64,
     /// Its column among those that the functions read.
     pub(super) column: usize,
-    /// The column of the input that has the value if there is no such row.
+    /// The column of the input with the default value, for rows without such a row.
     pub(super) otherwise: Option<usize>,
-    /// Its place among the functions.
+    /// Its index among the functions.
     pub(super) place: usize,
 }
 
-/// The columns of the input that functions read of rows before, in order.
+/// The columns of the input that functions read of earlier rows, in order.
 pub(super) fn columns_read(spec: &OverSpec) -> Vec<usize> {
     let mut read = Vec::new();
     for of in &spec.functions {
@@ -90,7 +90,7 @@ impl Functions {
     }
 }
 
-/// The call over the columns that are read.
+/// The call with its columns renumbered for the columns that are read.
 fn over(of: &AggregateSpec, read: &[usize]) -> AggregateSpec {
     fn renumber(expr: &mut Expr, read: &[usize]) {
         if let Expr::Column(column) = expr {

@@ -1,8 +1,8 @@
-//! The rows that may be in the frames of later ones: of each row, the columns that the functions read.
+//! The rows that may be in the frames of later ones: for each row, the columns that the functions read.
 //!
-//! Rows that were added together are a chunk of columns. A row has a number, higher than those of all rows
-//! before it, and each partition has the list of its rows. Small chunks that follow each other become one.
-//! Rows that no partition needs any more are removed when they are most.
+//! Rows that were added together form a chunk of columns. A row has a number, higher than those of all rows
+//! before it, and each partition has the list of its rows. Small adjacent chunks are merged. Rows that no
+//! partition needs are removed once they are the majority.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -14,9 +14,9 @@ use arrow::datatypes::DataType;
 
 use crate::keyed_state::SPARSE_MIN;
 
-/// Chunks with fewer rows are put together.
+/// Chunks with fewer rows are merged.
 const CHUNK_ROWS: usize = 1 << 13;
-/// A partition that exists no more.
+/// A partition that no longer exists.
 pub(super) const NONE: u32 = u32::MAX;
 
 /// See the module.
@@ -44,17 +44,17 @@ struct Chunk {
     bytes: usize,
 }
 
-/// The rows of a partition that are needed, by their numbers, with their times.
+/// The rows of a partition that are needed: their numbers and times.
 #[derive(Default)]
 pub(super) struct List {
     pub(super) rows: VecDeque<(u64, i64)>,
-    /// So many of the first of them are on the disk.
+    /// Number of the first rows that are on the disk.
     pub(super) stored: usize,
-    /// How many rows the partition has had.
+    /// Number of rows that the partition has had.
     pub(super) count: i64,
 }
 
-/// Rows with their numbers, partitions, times, and places among all rows of their partitions.
+/// Rows with their numbers, partitions, times, and indices among all rows of their partitions.
 #[derive(Default)]
 pub(super) struct Existing {
     pub(super) rows: Vec<u64>,
@@ -64,7 +64,7 @@ pub(super) struct Existing {
 }
 
 impl List {
-    /// The place of one of the rows among all that the partition has had.
+    /// The index of one of the rows among all rows that the partition has had.
     fn place(&self, at: usize) -> i64 {
         self.count - (self.rows.len() - at) as i64
     }
@@ -91,8 +91,7 @@ impl History {
         History { types, chunks, lists, next: 0, snapshot: 0, live: 0, stored: 0, bytes: 0 }
     }
 
-    /// Adds rows, which are in no list yet; returns the number of the first. Their times are later than those
-    /// of rows before, or equal.
+    /// Adds rows to no list yet; returns the number of the first. No row is earlier than those added before.
     pub(super) fn add(&mut self, columns: &[ArrayRef], groups: Vec<u32>, last_time: i64) -> u64 {
         let columns: Vec<ArrayRef> = columns.iter().map(compact).collect();
         let bytes = columns.iter().map(|column| column.get_array_memory_size()).sum();
@@ -129,7 +128,8 @@ impl History {
         Some(row)
     }
 
-    /// Removes the rows of the first chunk, if none of them is later. Returns them with their partitions.
+    /// Removes the rows of the first chunk, if none of them is after `last`. Returns them with their
+    /// partitions.
     pub(super) fn pop_chunk(&mut self, last: i64) -> Option<(Vec<u64>, Vec<usize>)> {
         let chunk = self.chunks.front().filter(|chunk| chunk.last_time <= last && !chunk.groups.is_empty())?;
         let (end, groups) = (chunk.end(), chunk.groups.clone());
@@ -152,7 +152,7 @@ impl History {
         }
     }
 
-    /// A column of these rows. No row: the value at that place of `otherwise`, or NULL.
+    /// A column of these rows. For `None`: the value at that index of `otherwise`, or NULL.
     pub(super) fn column(&self, column: usize, rows: &[Option<u64>], otherwise: Option<&ArrayRef>) -> Result<ArrayRef> {
         let mut place_of = vec![usize::MAX; self.chunks.len()];
         let missing = otherwise.cloned().unwrap_or_else(|| new_null_array(&self.types[column], 1));
@@ -180,7 +180,8 @@ impl History {
         (0..self.types.len()).map(|column| self.column(column, &rows, None)).collect()
     }
 
-    /// The rows that exist from a number on, but not on the disk, and all of these partitions.
+    /// The rows from a number on that exist and are not on the disk, and all rows of the `renewed`
+    /// partitions.
     pub(super) fn rows_from(&self, first: u64, renewed: &[usize]) -> Existing {
         let mut found = Existing::default();
         for group in renewed {
@@ -202,7 +203,7 @@ impl History {
         found
     }
 
-    /// Gives memory back.
+    /// Frees the memory of removed rows, and merges small chunks.
     pub(super) fn tidy(&mut self) -> Result<()> {
         while self.chunks.front().is_some_and(|chunk| chunk.live == 0) {
             self.drop_first();
@@ -229,7 +230,7 @@ impl History {
         Ok(())
     }
 
-    /// Keeps the rows that exist only, with new numbers in the same order.
+    /// Keeps only the rows that exist, with new numbers in the same order.
     fn rewrite(&mut self) -> Result<()> {
         let mut alive = vec![false; usize::try_from(self.next - self.first()).unwrap_or(0)];
         let first = self.first();
@@ -265,7 +266,7 @@ impl History {
         self.chunks.front().map_or(self.next, |chunk| chunk.first)
     }
 
-    /// Partitions have new numbers, or [`NONE`]. Those without one have no rows.
+    /// Gives partitions new numbers, or [`NONE`]. Those without a number have no rows.
     pub(super) fn renumber(&mut self, numbers: &[u32], live: &[usize]) {
         self.lists = live.iter().map(|group| std::mem::take(&mut self.lists[*group])).collect();
         let renumber = |group: &mut u32| *group = numbers.get(*group as usize).copied().unwrap_or(NONE);
@@ -278,7 +279,7 @@ impl History {
     }
 }
 
-/// Texts without the others of larger buffers.
+/// Texts without the rest of larger shared buffers.
 fn compact(column: &ArrayRef) -> ArrayRef {
     match column.as_string_view_opt() {
         Some(texts) => Arc::new(texts.gc()),

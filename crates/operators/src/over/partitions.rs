@@ -1,8 +1,8 @@
-//! What functions over rows keep of each partition. Rows that may be in the frames of later ones are never
-//! changed: a restore takes those of them that are still needed, and adds them up again. Where all rows
-//! before count, the state of each partition replaces its former ones, as in a group aggregate. Partitions
-//! that have no more rows for long are forgotten: a row that comes later is the first one of its partition,
-//! as in Flink. What event time ends needs no such time.
+//! The state of functions over rows, for each partition. Rows of bounded frames are never changed: a restore
+//! takes those that are still needed, and adds them up again. For unbounded frames, the state of each
+//! partition replaces its former ones, as in a group aggregate. Partitions without new rows for the time to
+//! live are forgotten: a later row is the first one of its partition, as in Flink. Rows that event time
+//! expires need no time to live.
 
 use std::sync::Arc;
 
@@ -31,30 +31,29 @@ pub(super) struct Partitions {
     pub(super) read: Vec<usize>,
     pub(super) history: History,
     pub(super) functions: Functions,
-    /// Partitions whose states have changed, where all rows before count.
+    /// Partitions whose states have changed, for unbounded frames.
     pub(super) changes: Changes,
-    /// Partitions that have another time since the last snapshot: all that there is of them is in the next
-    /// one.
+    /// Partitions whose time has changed since the last snapshot: all of their rows are in the next one.
     outdated: Vec<usize>,
-    /// Rows of snapshots that have not taken their places yet, because more may follow: rows before, and
-    /// values with the times of their partitions. With the numbers of their tables.
+    /// Restored rows that are not yet processed, because more may follow: rows of frames, and values with the
+    /// times of their partitions. With the numbers of their tables.
     restored: Vec<(usize, RecordBatch)>,
-    /// With more of these, those that no frame of a number of rows has any more are looked for.
+    /// With more restored rows, those that no `ROWS` frame needs are dropped.
     restored_max: usize,
-    /// With more partitions than these, those without rows are looked for.
+    /// With more partitions, those without rows are removed.
     partitions_max: usize,
-    /// Partitions whose time is over.
+    /// Partitions whose time to live is over.
     over: Vec<usize>,
 }
 
-/// What a table has.
+/// What the rows of a table are.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Content {
     /// Rows that may be in the frames of later ones.
     Before,
     /// The states of partitions.
     States,
-    /// The values that a function keeps of each partition.
+    /// The values that a function keeps for each partition.
     Values(usize),
 }
 
@@ -122,7 +121,7 @@ impl Partitions {
         self.functions.calls.iter_mut().filter_map(|call| call.accumulator.entries())
     }
 
-    /// These partitions have rows.
+    /// Notes that these partitions have new rows.
     pub(super) fn write(&mut self, groups: &[u32], times: Option<&mut TimeToLive>) {
         let Some(times) = times else { return };
         let mut last = None;
@@ -130,7 +129,7 @@ impl Partitions {
             if last.replace(group) == Some(group) || !times.write(group) {
                 continue;
             }
-            // What there is of it has an earlier time, on the disk too.
+            // All of its rows have an earlier time, on the disk too.
             self.history.lists[group].stored = 0;
             if self.changes.are_noted() {
                 self.outdated.push(group);
@@ -138,7 +137,7 @@ impl Partitions {
         }
     }
 
-    /// All values of partitions that have another time now are written with it.
+    /// Writes all values of partitions whose time has changed.
     fn renew_values(&mut self, outdated: &[usize]) -> Result<()> {
         if outdated.is_empty() {
             return Ok(());
@@ -148,12 +147,12 @@ impl Partitions {
         self.entries().try_for_each(|entries| entries.renew(&is_outdated))
     }
 
-    /// Rows of earlier times are in no frame of a row that follows.
+    /// The earliest time of rows that are in the frame of any later row.
     fn first_needed(watermark: i64, preceding_ms: i64) -> i64 {
         watermark.saturating_add(1).saturating_sub(preceding_ms)
     }
 
-    /// `outdated`: partitions whose rows have another time since the last snapshot.
+    /// `outdated`: partitions whose time has changed since the last snapshot.
     fn taken(&mut self, of: Content, part: Part, outdated: &[usize]) -> Result<Taken> {
         match of {
             Content::Before => {
@@ -204,14 +203,14 @@ impl Partitions {
         Ok(())
     }
 
-    /// How many rows have not taken their places yet.
+    /// Number of restored rows that are not yet processed.
     pub(super) fn restored_rows(&self) -> usize {
         self.restored.iter().map(|(_, rows)| rows.num_rows()).sum()
     }
 
-    /// Takes rows before of partitions that have none yet, in the order of their times, and then of their
-    /// places among the rows of their partitions. Those that are in no frame any more are left out, and each
-    /// is taken once: the files of several snapshots may have it.
+    /// Takes the rows of frames of partitions that have none yet, ordered by their times and then by their
+    /// indices within their partitions. Rows that are no longer in any frame are omitted, and each row is
+    /// taken once: the files of several snapshots may contain it.
     fn take_before(&mut self, ids: &[usize], rows: &RecordBatch) -> Result<()> {
         let keys = self.spec.keys;
         let places = places(rows)?;
@@ -333,7 +332,7 @@ impl Rows for Partitions {
         Ok((partitions > self.partitions_max).then_some(live))
     }
 
-    /// The others have no rows before.
+    /// The other partitions have no rows of frames.
     fn keep(&mut self, keys: &[usize]) -> Result<()> {
         let mut numbers = vec![NONE; self.history.lists.len()];
         for (new, old) in keys.iter().enumerate() {
@@ -431,8 +430,8 @@ impl Rows for Partitions {
     }
 }
 
-/// Drops restored rows that are in no frame of a number of rows any more: files of several snapshots have
-/// more.
+/// Drops restored rows that no `ROWS` frame needs any more: the files of several snapshots contain more of
+/// them.
 fn keep_last_rows(state: &mut KeyedState<Partitions>) -> Result<()> {
     let Frame::Rows { preceding: Some(preceding) } = state.rows.spec.frame else { return Ok(()) };
     let preceding = i64::try_from(preceding).unwrap_or(i64::MAX);
@@ -456,8 +455,7 @@ fn keep_last_rows(state: &mut KeyedState<Partitions>) -> Result<()> {
     Ok(())
 }
 
-/// Takes the rows before that were restored, with their partitions: those that have the time of their
-/// partition.
+/// Takes the restored rows of frames, with their partitions: those that have the time of their partition.
 fn take_living(state: &mut KeyedState<Partitions>) -> Result<Vec<(Vec<usize>, RecordBatch)>> {
     let rows = std::mem::take(&mut state.rows.restored).into_iter().map(|(_, rows)| {
         let ids = state.intern(&rows)?;
@@ -468,7 +466,7 @@ fn take_living(state: &mut KeyedState<Partitions>) -> Result<Vec<(Vec<usize>, Re
     rows.into_iter().map(|(ids, rows)| state.living(ids, rows)).collect()
 }
 
-/// The places of rows before among those of their partitions.
+/// The indices of rows among all rows of their partitions.
 fn places(rows: &RecordBatch) -> Result<&Int64Array> {
     numbers(rows.columns(), rows.num_columns() - 1)
 }

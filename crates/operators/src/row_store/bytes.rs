@@ -1,8 +1,8 @@
-//! Values of any length by their places, which may be replaced.
+//! Values of any length by their places; values can be replaced.
 //!
-//! A value is found by eight bytes: where it begins, and its length. What a value that is replaced leaves is
-//! taken by a later one of the same length: lengths are alike in most columns, so little is left unused. If
-//! much is, all values are written anew.
+//! A place has eight bytes: offset and length of a value. The space of a replaced value is reused by a later
+//! one of the same length: in most columns lengths recur, so little space is unused. If much is unused, all
+//! values are written again.
 
 use anabranch_model::{Error, Result};
 
@@ -12,11 +12,12 @@ use crate::key_table::give_back;
 const LEN_BITS: u32 = 24;
 /// A value of this length or a longer one begins with its length, in eight bytes.
 const LONG: usize = (1 << LEN_BITS) - 1;
-/// Bytes of all values.
+/// Limit of the bytes of all values.
 const BYTES_MAX: usize = 1 << (u64::BITS - LEN_BITS);
-/// What values of these lengths leave is taken by others. It has room for the place of the next such one.
+/// Lengths of values whose space is reused. Free space contains the place of the next free space of the same
+/// length.
 const REUSED: std::ops::RangeInclusive<usize> = 8..=1024;
-/// Less is not worth to be written anew.
+/// Less unused space is not worth writing the values again.
 const UNUSED_MIN: usize = if cfg!(test) { 64 } else { 1 << 20 };
 /// No place.
 const NONE: u64 = u64::MAX;
@@ -26,9 +27,9 @@ const NONE: u64 = u64::MAX;
 pub(super) struct Bytes {
     places: Vec<u64>,
     data: Vec<u8>,
-    /// By length, where the last value began that was replaced. It begins with the place of the one before.
+    /// For each length: where the last replaced value began. Its space contains the place of the one before.
     free: Vec<u64>,
-    /// Bytes that no value has.
+    /// Unused bytes.
     unused: usize,
 }
 
@@ -45,7 +46,7 @@ impl Bytes {
         &self.data[start..start + len]
     }
 
-    /// Where a value is among all bytes.
+    /// Offset and length of a value.
     #[inline(always)]
     pub(super) fn start_and_len(&self, place: u64) -> (usize, usize) {
         let (start, len) = ((place >> LEN_BITS) as usize, place as usize & LONG);
@@ -67,7 +68,7 @@ impl Bytes {
         &self.data
     }
 
-    /// So many values with so many bytes will be added.
+    /// Makes room for this number of values and bytes.
     pub(super) fn reserve(&mut self, values: usize, bytes: usize) -> Result<()> {
         if self.data.len() + bytes + values * size_of::<u64>() >= BYTES_MAX {
             return Err(Error::user("the texts of a column of state exceed 1 TiB").remedy("raise the parallelism"));
@@ -77,7 +78,7 @@ impl Bytes {
         Ok(())
     }
 
-    /// Replaces a value, or adds it behind the last one.
+    /// Replaces a value, or appends it.
     #[inline(always)]
     pub(super) fn put(&mut self, id: usize, value: &[u8]) {
         if id < self.places.len() {
@@ -125,7 +126,7 @@ impl Bytes {
         place(start, len)
     }
 
-    /// Gives back the bytes that no value has, if they are many.
+    /// Frees unused bytes, if there are many.
     pub(super) fn tidy(&mut self) {
         if self.unused > UNUSED_MIN.max(self.data.len() / 2) {
             let bytes = self.data.len() - self.unused;

@@ -1,4 +1,4 @@
-//! One column of rows that are kept by their numbers.
+//! One column of rows that are identified by their numbers.
 
 use std::cmp::Ordering;
 
@@ -145,8 +145,8 @@ impl Column {
         if self.options.descending { ascending.reverse() } else { ascending }
     }
 
-    /// A number for each row of a batch: rows with different ones are ordered as they are. Rows with the same
-    /// may be different.
+    /// A number for each row of a batch: rows with different prefixes are ordered by them. Rows with the same
+    /// prefix may differ.
     pub(super) fn prefixes(&self, values: &Values<'_>, rows: usize) -> Vec<u64> {
         let null = if self.options.nulls_first { 0 } else { u64::MAX };
         let directed = |number: u64| if self.options.descending { !number } else { number };
@@ -166,13 +166,13 @@ impl Column {
         }
     }
 
-    /// A word as a number that is ordered as the values are.
+    /// A number with the order of the values.
     #[inline(always)]
     fn in_order(&self, word: u64) -> u64 {
         const SIGN: u64 = 1 << 63;
         match self.data_type {
             DataType::UInt64 | DataType::UInt32 => word,
-            // Those below zero are in reverse order.
+            // Negative numbers have the reverse order.
             DataType::Float64 if word & SIGN != 0 => !word,
             _ => word ^ SIGN,
         }
@@ -217,12 +217,12 @@ fn texts_of(texts: &Bytes, ids: &[usize], nulls: Option<NullBuffer>, data_type: 
     texts_array(views, bytes.into(), nulls, data_type)
 }
 
-/// The view of a text that is in it.
+/// The view of a text that lies in it.
 #[inline(always)]
 fn short_view(data: &[u8], start: usize, len: usize) -> u128 {
     let mut text = [0; 16];
     match data.get(start..start + 16) {
-        // A whole view is read at once, and what follows the text removed.
+        // A whole view is read at once, and the bytes after the text are cleared.
         Some(more) => text.copy_from_slice(more),
         None => text[..len].copy_from_slice(&data[start..start + len]),
     }
@@ -230,7 +230,7 @@ fn short_view(data: &[u8], start: usize, len: usize) -> u128 {
     text << 32 | len as u128
 }
 
-/// The first eight bytes as a number; bytes that are missing are zero.
+/// The first eight bytes as a number, padded with zeros.
 fn first_bytes(bytes: &[u8]) -> u64 {
     let mut first = [0; 8];
     let len = bytes.len().min(8);

@@ -1,13 +1,13 @@
-//! Numbers that are near each other, in four bytes each.
+//! Numbers of 64 bits that are near each other, in four bytes each.
 
-/// How far numbers may be from the first one.
+/// The greatest distance from the base.
 const NEAR: u64 = 1 << 31;
 
-/// Numbers of 64 bits by their places. As long as all of them are near the first one, each takes four bytes.
+/// Numbers of 64 bits by their index. As long as all of them are near the first one, each takes four bytes.
 pub(crate) struct Words(Cells);
 
 enum Cells {
-    /// Numbers less the base, which the first one has decided.
+    /// Differences from the base, which the first number determines.
     Near {
         base: Option<u64>,
         offsets: Vec<u32>,
@@ -44,7 +44,7 @@ impl Words {
         }
     }
 
-    /// Replaces a number, or adds it behind the last one.
+    /// Replaces a number, or appends it.
     #[inline(always)]
     pub(crate) fn put(&mut self, at: usize, word: u64) {
         match &mut self.0 {
@@ -59,7 +59,7 @@ impl Words {
         }
     }
 
-    /// Puts any number there.
+    /// Puts an arbitrary number there.
     pub(crate) fn put_none(&mut self, at: usize) {
         match &mut self.0 {
             Cells::Near { offsets, .. } => put(offsets, at, 0),
@@ -67,7 +67,7 @@ impl Words {
         }
     }
 
-    /// Adds this number until there are so many.
+    /// Appends this number until the length is `len`.
     pub(crate) fn fill(&mut self, len: usize, word: u64) {
         (self.len()..len).for_each(|at| self.put(at, word));
     }

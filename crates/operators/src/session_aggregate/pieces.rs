@@ -1,5 +1,5 @@
-//! Aggregate states of sessions, as rows of columns. A session has one or several of them, which are merged
-//! when they are needed.
+//! Aggregate states of sessions, as rows of columns. A session has one or more of them, which are merged when
+//! they are needed.
 
 use std::collections::BTreeMap;
 
@@ -12,10 +12,10 @@ use crate::expression::runtime_error;
 use crate::keyed_state::narrow;
 use crate::window_aggregate::AggregateFunctions;
 
-/// Fewer rows that no session has are not worth to be removed.
+/// Fewer released rows are not worth removing.
 const DEAD_MIN: usize = if cfg!(test) { 8 } else { 1 << 14 };
 
-/// A row of states: the number of its chunk, and its place in it.
+/// A row of states: the number of its chunk, and its index there.
 pub(super) type Piece = (u32, u32);
 
 /// The states of all sessions.
@@ -28,11 +28,11 @@ pub(super) struct Pieces {
     bytes: usize,
 }
 
-/// States that came at once.
+/// States that were added at once.
 struct Chunk {
     states: Vec<ArrayRef>,
     rows: usize,
-    /// Rows that sessions have.
+    /// Number of rows that belong to sessions.
     live: usize,
     bytes: usize,
 }
@@ -46,7 +46,7 @@ impl Pieces {
         self.bytes
     }
 
-    /// The states of rows: one piece for each group.
+    /// Aggregates rows: one piece for each group.
     pub(super) fn add_rows(&mut self, batch: &RecordBatch, group_of: &[usize], groups: usize) -> Result<Vec<Piece>> {
         let (values, filters) = self.functions.arguments(batch)?;
         let mut states = Vec::new();
@@ -70,7 +70,7 @@ impl Pieces {
         Ok((0..end).map(|row| (number, row)).collect())
     }
 
-    /// No session has these any more.
+    /// Releases pieces that no session has any more.
     pub(super) fn release(&mut self, pieces: &[Piece]) {
         use std::collections::btree_map::Entry;
         self.live -= pieces.len();
@@ -84,18 +84,18 @@ impl Pieces {
         }
     }
 
-    /// No session is in memory any more.
+    /// Releases all pieces.
     pub(super) fn clear(&mut self) {
         self.chunks.clear();
         (self.rows, self.live, self.bytes, self.next) = (0, 0, 0, 0);
     }
 
-    /// Whether most rows are of no session.
+    /// Whether most rows are released.
     pub(super) fn is_sparse(&self) -> bool {
         self.rows > 4 * self.live + DEAD_MIN
     }
 
-    /// Moves all pieces to one chunk, in which each of these lists has one.
+    /// Moves all pieces to one chunk, and merges each of these lists into one piece.
     pub(super) fn gather_all(&mut self, lists: &mut [&mut Vec<Piece>]) -> Result<()> {
         let states = self.merged(&lists.iter().map(|list| list.as_slice()).collect::<Vec<_>>())?;
         self.clear();
@@ -152,7 +152,7 @@ impl Pieces {
         (0..columns).map(column).collect()
     }
 
-    /// Takes the states of the same functions of a former plan version.
+    /// Takes over the states of the same functions of a former plan version.
     pub(super) fn take_over(&mut self, former: &mut Pieces) {
         std::mem::swap(&mut self.chunks, &mut former.chunks);
         (self.next, self.rows) = (former.next, former.rows);
@@ -160,7 +160,7 @@ impl Pieces {
     }
 }
 
-/// Not every accumulator can emit the states of no group.
+/// Not every accumulator can emit the states of zero groups.
 fn states_of(of: &mut dyn GroupsAccumulator, groups: usize) -> Result<Vec<ArrayRef>> {
     if groups == 0 {
         return Ok(Vec::new());

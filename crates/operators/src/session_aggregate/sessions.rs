@@ -1,4 +1,4 @@
-//! The sessions that have not ended. A session that is gone has a row of state that says so.
+//! The sessions that have not ended. A removed session has a row of state that says so.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -16,25 +16,25 @@ use crate::window_aggregate::AggregateFunctions;
 
 const TIME: DataType = DataType::Timestamp(TimeUnit::Millisecond, None);
 
-/// A session with more pieces gets them put together.
+/// The pieces of a session with more of them are merged.
 const PIECES_MAX: usize = if cfg!(test) { 3 } else { 16 };
 
-/// A key's number, and the start of a session: no two sessions of a key are at the same time.
+/// A key's id, and the start of a session: two sessions of a key never overlap.
 pub(super) type SessionId = (u32, i64);
 
 pub(super) struct Sessions {
-    /// Keys and start, which say which session it is; whether it is there, its end, states.
+    /// Keys and start, which identify a session; whether it exists, its end, and its states.
     table: Table,
     /// Number of key columns.
     keys: usize,
-    /// Number of sessions of each key, and of keys that have some.
+    /// Number of sessions of each key, and number of keys with sessions.
     of_keys: Vec<u32>,
     pub(super) live_keys: usize,
     pub(super) sessions: BTreeMap<SessionId, Session>,
     /// The sessions by their ends.
     pub(super) ends: BTreeSet<(i64, SessionId)>,
     pub(super) pieces: Pieces,
-    /// A session that is not among the sessions is gone.
+    /// A changed session that is not among the sessions is removed.
     changes: ChangedRows<SessionId>,
 }
 
@@ -57,7 +57,7 @@ impl Sessions {
     pub(super) fn new(spec: &WindowAggregateSpec, functions: AggregateFunctions) -> Sessions {
         let keys = spec.keys.iter().map(NamedExpr::field);
         let [start, end] = ["session_start", "session_end"].map(|name| Field::new(name, TIME, false));
-        // A session that is gone has none.
+        // A removed session has no states.
         let states = functions.state_fields().map(|field| field.with_nullable(true));
         let fields = keys.chain([start, number("$sessions"), end]).chain(states).collect();
         Sessions {
@@ -83,14 +83,15 @@ impl Sessions {
                 None => late_rows += run.rows,
             }
         }
-        // A later run may have met the session of an earlier one.
+        // A later run may have been merged with the session of an earlier one.
         long.sort_unstable();
         long.dedup();
         self.put_together(&long)?;
         Ok(late_rows)
     }
 
-    /// Merges a session with those that it meets, or drops it if it is late even so. Returns its identity.
+    /// Merges a run with the sessions that it touches, or drops it if it is late even then. Returns the id of
+    /// the session.
     fn merge(&mut self, run: &Run, piece: Piece, watermark: i64) -> Option<SessionId> {
         let (mut start, mut session) = (run.start, Session { end: run.end, pieces: Vec::new() });
         let behind = self.sessions.range((run.key, i64::MIN)..=(run.key, run.end)).rev();
@@ -119,7 +120,7 @@ impl Sessions {
         self.take_up(id, session);
     }
 
-    /// A session is in memory that has not changed.
+    /// Inserts a session that has not changed.
     fn take_up(&mut self, id: SessionId, session: Session) {
         let of_key = &mut self.of_keys[id.0 as usize];
         self.live_keys += usize::from(*of_key == 0);
@@ -138,7 +139,7 @@ impl Sessions {
         Some(session)
     }
 
-    /// Puts the pieces of each of these sessions together.
+    /// Merges the pieces of each of these sessions.
     fn put_together(&mut self, ids: &[SessionId]) -> Result<()> {
         let many: Vec<SessionId> =
             ids.iter().filter(|id| self.sessions.get(id).is_some_and(|of| of.pieces.len() > 1)).copied().collect();
@@ -153,7 +154,7 @@ impl Sessions {
         Ok(())
     }
 
-    /// Some of the sessions that end at or before `to`, so many at most.
+    /// Sessions that end at or before `to`, at most `most`.
     pub(super) fn due(&self, to: i64, most: usize) -> Vec<SessionId> {
         self.ends.range(..=(to, (u32::MAX, i64::MAX))).take(most).map(|(_, id)| *id).collect()
     }
@@ -266,7 +267,7 @@ impl Rows for Sessions {
         keys + self.sessions.len() * session + changed + self.pieces.size_bytes()
     }
 
-    /// Frees the memory of states that no session has any more, once they are most.
+    /// Frees the memory of states that no session has, once they are the majority.
     fn living(&mut self) -> Result<Option<Vec<usize>>> {
         if self.pieces.is_sparse() {
             let mut lists: Vec<&mut Vec<Piece>> = self.sessions.values_mut().map(|of| &mut of.pieces).collect();

@@ -1,8 +1,9 @@
-//! From the keys of a probed row to the key's id in the static side, which does not change once it was read.
+//! From the keys of a probe row to the key's id in the static side, which does not change once it is
+//! complete.
 //!
 //! A text is found by its head: the half of Arrow's view that has its length and first bytes, or the whole
-//! view if the text is in it. So the text itself is read once, to be compared, and not at all if no key
-//! begins like it. Keys of which many begin alike are in the table that hashes all bytes.
+//! view if the text lies in it. So the text itself is read once, for the comparison, and not at all if no key
+//! has the same head. If many keys share a head, a table that hashes all bytes is used instead.
 
 use std::borrow::Cow;
 
@@ -30,15 +31,15 @@ pub(super) struct Heads {
 
 #[derive(Clone, Copy)]
 struct Slot {
-    /// Half of the head's hash: enough to turn other heads away.
+    /// Half of the head's hash: enough to reject most other heads.
     tag: u32,
     id: u32,
 }
 
 const EMPTY: Slot = Slot { tag: 0, id: MISSING };
-/// At most one key in so many may meet another one with its head.
+/// At most one in this number of keys may share its head with another key.
 const ALIKE: usize = 8;
-/// No key may meet more of them: rows may have just these keys.
+/// Greatest number of keys with the same head: all rows may have just these keys.
 const ALIKE_MAX: usize = 4;
 /// Up to this number of slots, at most one in four is used, beyond it one in two.
 const SPARSE_SLOTS: usize = 1 << 12;
@@ -48,7 +49,7 @@ const NEAR_SLOTS: usize = 1 << 15;
 const PREFETCH_DISTANCE: usize = 32;
 
 impl Index {
-    /// The same keys by their heads, if they are texts and these distinguish them.
+    /// Indexes the keys by their heads, if they are texts and their heads distinguish them.
     pub(super) fn by_heads(self) -> Result<Index> {
         let Index::Table(table) = &self else { return Ok(self) };
         let heads = match table.keys()?.as_slice() {
@@ -58,8 +59,7 @@ impl Index {
         Ok(heads.map_or(self, Index::Heads))
     }
 
-    /// The id of each row's key, or [`MISSING`], as it is for keys with a NULL. `hashes` is memory for their
-    /// hashes.
+    /// The id of each row's key, or [`MISSING`], as for keys with a NULL. `hashes` is reused memory.
     pub(super) fn lookup(
         &self,
         keys: &[ArrayRef],
@@ -86,7 +86,7 @@ impl Index {
 }
 
 impl Heads {
-    /// Of these keys, which are different ones. `None` if too many of them begin alike.
+    /// A table of these distinct keys. `None` if too many of them share a head.
     fn new(keys: StringViewArray) -> Option<Heads> {
         let mut size = (keys.len() * 4).next_power_of_two().max(4);
         if size > SPARSE_SLOTS {
@@ -185,7 +185,7 @@ mod tests {
         (Index::Table(table).by_heads().expect("an index"), of.collect())
     }
 
-    /// Looks up all texts, some of which are there, in columns of both kinds.
+    /// Looks up all texts, of which some are keys, in columns of both kinds.
     fn check(there: &[Option<String>], others: &[Option<String>]) -> Index {
         let (index, ids_of) = index(there);
         let probes: Vec<_> = there.iter().chain(others).cloned().collect();
@@ -220,7 +220,7 @@ mod tests {
             };
             let count = rng.below(3000);
             let there = draw(&mut rng, count);
-            // Those that differ from one that is there in the middle, at the end, or by being shorter.
+            // Texts that differ from a key in the middle, at the end, or by being shorter.
             let mut others = draw(&mut rng, 500);
             for text in there.iter().flatten().take(300) {
                 others.extend([
@@ -240,12 +240,12 @@ mod tests {
         assert!(matches!(check(&texts(0..1000), &texts(1000..1100)), Index::Table(_)));
         assert!(matches!(check(&texts(0..1), &texts(1..100)), Index::Heads(_)));
         assert!(matches!(check(&[], &texts(0..10)), Index::Heads(_)));
-        // Some begin alike: they are distinguished.
+        // Some share their heads: they are distinguished.
         let mut some: Vec<_> =
             (0..900_u64).map(|n| Some(format!("{:08x}-customer", n.wrapping_mul(0x9e37_79b9)))).collect();
         some.extend(texts(0..5));
         assert!(matches!(check(&some, &texts(0..100)), Index::Heads(_)));
-        // Most keys are distinguished, but every row may have one of the others.
+        // Heads distinguish most keys, but every row may have one of the others.
         some.extend(texts(5..6));
         assert!(matches!(check(&some, &texts(0..100)), Index::Table(_)));
     }

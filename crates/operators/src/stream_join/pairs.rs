@@ -20,19 +20,19 @@ pub(super) struct Pending {
     keys: Vec<usize>,
     /// The id of each row on its side.
     ids: Vec<usize>,
-    /// Where to go on: a row, and the row of the other side that may match it.
+    /// Where to continue: a row, and the candidate of the other side.
     next: (usize, Option<usize>),
     /// The number of matches of each row so far.
     found: Vec<i64>,
-    /// Rows of the other side that the batch matches.
+    /// Rows of the other side that the batch has matched.
     met: BTreeMap<usize, Met>,
 }
 
 /// A row of the other side.
 struct Met {
-    /// What the batch adds to the number of its matches.
+    /// The change of its number of matches.
     added: i64,
-    /// Whether it appears besides its pairs, as far as it was emitted.
+    /// Whether it is currently emitted besides its pairs.
     appears: bool,
 }
 
@@ -47,7 +47,7 @@ impl Pending {
         self.weights.iter().any(|weight| *weight < 0)
     }
 
-    /// Adds up the weights of equal rows, and puts those that are taken back before the others.
+    /// Adds up the weights of equal rows, and puts retractions first.
     pub(super) fn put_in_order(&mut self) -> Result<()> {
         let order = in_order(&self.ids, &self.weights);
         let rows: UInt64Array = order.iter().map(|(row, _)| *row as u64).collect();
@@ -59,13 +59,13 @@ impl Pending {
         Ok(())
     }
 
-    /// Whether a row was there before the batch, which takes it back.
+    /// Whether a row existed before the batch, which retracts it.
     fn leaves(&self, row: usize, own: &Side) -> bool {
         let id = self.ids[row];
         self.weights[row] < 0 && own.weight(id) > self.weights[row] && !own.orphans.contains(&id)
     }
 
-    /// Rows that are taken back, and that appear besides their pairs.
+    /// Retracted rows that are part of the result besides their pairs.
     pub(super) fn hidden(&self, own: &Side) -> (UInt64Array, Vec<i64>) {
         let appears = |row: &usize| own.role.counts() && own.role.shows(own.matches[self.ids[*row]]);
         let rows: Vec<usize> = (0..self.ids.len()).filter(|row| self.leaves(*row, own)).filter(appears).collect();
@@ -73,12 +73,12 @@ impl Pending {
         (rows.into_iter().map(|row| row as u64).collect(), weights)
     }
 
-    /// The other side is complete.
+    /// Starts the iteration, once the other side is in memory.
     pub(super) fn begin(&mut self, other: &Side) {
         self.next = (0, self.keys.first().and_then(|key| other.first(*key)));
     }
 
-    /// The next pairs of a row and a row of the other side with the same key.
+    /// The next candidate pairs: a row and a row of the other side with the same key.
     fn candidates(&mut self, other: &Side) -> (Vec<u64>, Vec<usize>) {
         let (mut rows, mut others) = (Vec::new(), Vec::new());
         let (mut row, mut at) = self.next;
@@ -107,7 +107,7 @@ impl Pending {
 }
 
 impl StreamJoin {
-    /// Emits the next matches of the batch that was taken in. Returns false if there was none.
+    /// Emits the next matches of the pending batch. Returns false if there was none.
     pub(super) fn go_on(&mut self, out: &mut Output) -> Result<bool> {
         let Some(mut pending) = self.pending.take() else { return Ok(false) };
         let other = opposite(pending.of);
@@ -163,7 +163,7 @@ impl StreamJoin {
                 hidden.insert(met);
             }
         }
-        // Before its pairs, a row that has matches now is taken back.
+        // A row that gets its first match is retracted before its pairs are emitted.
         let mut gone = Vec::new();
         for row in hidden {
             let Some(met) = pending.met.get_mut(&row) else { continue };
@@ -181,7 +181,7 @@ impl StreamJoin {
         }
     }
 
-    /// Emits what the batch changes besides its pairs.
+    /// Emits the changes of the batch besides its pairs.
     fn finish(&mut self, pending: Pending, out: &mut Output) -> Result<()> {
         let own = self.side(pending.of);
         let emitted: Vec<bool> = (0..pending.ids.len()).map(|row| pending.leaves(row, own)).collect();
@@ -189,7 +189,7 @@ impl StreamJoin {
         let own = self.side_mut(of);
         if own.role.counts() {
             for (id, found) in ids.iter().zip(&found) {
-                // An equal row may have met some that are forgotten.
+                // An equal row may have matched rows that have expired.
                 let before = if own.expiry.is_some() { own.matches[*id] } else { 0 };
                 own.matches[*id] = before.max(*found);
             }
@@ -213,7 +213,7 @@ impl StreamJoin {
         self.tables.give_back(keys);
         let columns = self.tables.columns_of(opposite(of) as usize, &rows)?;
         self.emit_alone(opposite(of), &columns, changed, out)?;
-        // The time of some may have been over when they came.
+        // Some rows may have expired when they arrived.
         self.expire(of);
         Ok(())
     }

@@ -1,4 +1,4 @@
-//! A join of the next plan version goes on with the state of the former one, in memory.
+//! Whether a join of the next plan version takes over the state of the former one, in memory.
 
 use anabranch_dataflow::StreamJoinSpec;
 
@@ -6,8 +6,8 @@ use super::{Of, StreamJoin};
 use crate::Functions;
 use crate::join_tables::columns;
 
-/// Whether a join can go on with the state of another one. Which columns leave it may be different, and also
-/// the condition of an inner join: no row has the number of its matches there.
+/// Whether a join can take over the state of another one. The output columns may differ, and also the
+/// condition of an inner join, which keeps no numbers of matches.
 pub(crate) fn goes_on(former: &StreamJoinSpec, next: &StreamJoinSpec, functions: &Functions) -> bool {
     if former == next {
         return true;

@@ -1,6 +1,6 @@
-//! Rows of the right side that are versions of the row of their key, each valid from its event time on until
-//! the next one is. A left row is joined when the watermark has reached its event time, with the version that
-//! is valid then.
+//! Rows of the right side that are versions of the row of their key, each valid from its event time until the
+//! next version. A left row is joined when the watermark has reached its event time, with the version that is
+//! valid then.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -15,16 +15,16 @@ use crate::event_time::event_times;
 use crate::join_tables::{Side, taken};
 use crate::keyed_state::{SPARSE_MIN, narrow};
 
-/// Where the versions of each key are.
+/// An index of the versions of each key.
 pub(super) struct Versions {
     /// The column of their event times.
     column: usize,
-    /// By the id of the key and the time, the row's id.
+    /// From the id of the key and the time to the row's id.
     places: BTreeMap<(u32, i64), u32>,
-    /// The rows of the side that it knows, and how often these had got other ids then.
+    /// The number of indexed rows of the side, and the number of times that rows had been given new ids then.
     known: usize,
     renumbered: usize,
-    /// How many there were after those that were not needed were forgotten.
+    /// Number of versions after the last sweep.
     kept: usize,
 }
 
@@ -33,8 +33,8 @@ impl Versions {
         Versions { column, places: BTreeMap::new(), known: 0, renumbered: 0, kept: 0 }
     }
 
-    /// Rows were added to the side. A version takes the place of one of the same time; a row without a time
-    /// is none.
+    /// Indexes rows that were added to the side. A version replaces one of the same time; a row without a
+    /// time is no version.
     pub(super) fn add(
         &mut self,
         side: &mut Side,
@@ -58,14 +58,14 @@ impl Versions {
         Ok(())
     }
 
-    /// The version of a key at a time, unless there is none.
+    /// The version of a key at a time, if there is one.
     fn at(&self, key: usize, time: i64, side: &Side) -> Option<usize> {
         let key = u32::try_from(key).ok()?;
         let (_, row) = self.places.range((key, i64::MIN)..=(key, time)).next_back()?;
         Some(*row as usize).filter(|row| side.weight(*row) > 0)
     }
 
-    /// Whether a version says that there is no row.
+    /// Whether a version is a deletion.
     fn ends(&self, place: (u32, i64), side: &Side) -> bool {
         self.places.get(&place).is_some_and(|row| side.weight(*row as usize) < 0)
     }
@@ -75,7 +75,7 @@ impl Versions {
         self.places.len() * 3 / 2 * size_of::<((u32, i64), u32)>()
     }
 
-    /// Forgets versions that were followed by another one at this time, once there may be many.
+    /// Forgets versions that a later version has replaced before this time, once there may be many.
     fn sweep(&mut self, watermark: EventTime, side: &mut Side, is_full: bool) {
         let many = if is_full { self.kept } else { 2 * self.kept + SPARSE_MIN };
         if self.places.len() <= many {
@@ -86,7 +86,7 @@ impl Versions {
         for place in self.places.keys() {
             let (is_over, is_end) = match last {
                 Some(last) if last.0 == place.0 => (place.1 <= watermark.0, false),
-                // The last one of its key: without a row, nothing must be known of it.
+                // The last version of its key: a deletion need not be remembered.
                 Some(last) => (false, last.1 <= watermark.0 && self.ends(last, side)),
                 None => (false, false),
             };
@@ -103,12 +103,12 @@ impl Versions {
 }
 
 impl StreamJoin {
-    /// Notes where versions are: those of rows that were read or restored, or of all if rows have other ids.
+    /// Indexes versions that were read or restored, or all versions if rows have new ids.
     pub(super) fn index_versions(&mut self) -> Result<()> {
         let Some(versions) = &mut self.versions else { return Ok(()) };
         let right = &self.tables.rows.sides[Of::Right as usize];
         if std::mem::replace(&mut versions.renumbered, self.tables.renumbered) != self.tables.renumbered {
-            // Those that were kept at the last sweep may be on disk.
+            // Versions that were kept at the last sweep may be on disk.
             *versions = Versions { renumbered: versions.renumbered, ..Versions::new(versions.column) };
         }
         let first = std::mem::replace(&mut versions.known, right.len());
@@ -127,8 +127,8 @@ impl StreamJoin {
         Ok(())
     }
 
-    /// All rows whose time has come were emitted. Few versions are many if tables are about to be written to
-    /// the disk: with its key, each is read again.
+    /// All due rows were emitted. If the tables are about to be written to the disk, even a few obsolete
+    /// versions are removed: each would be read again with its key.
     pub(super) fn sweep_versions(&mut self) {
         let Some(versions) = &mut self.versions else { return };
         let bytes = self.tables.size_bytes() + versions.size_bytes();

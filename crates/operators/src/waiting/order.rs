@@ -1,5 +1,5 @@
-//! The order of rows as numbers: those of rows that come later are higher, or equal if the numbers cannot
-//! tell.
+//! The order of rows as numbers: a later row has a higher number, or the same one if the numbers do not
+//! distinguish them.
 
 use anabranch_dataflow::Ordering;
 use anabranch_model::Result;
@@ -11,12 +11,12 @@ use arrow::datatypes::{DataType, Decimal128Type, Float32Type, Float64Type, Int64
 use crate::event_time::event_times;
 use crate::key_hash::canonical;
 
-/// By what rows are ordered.
+/// The order of rows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Order {
-    /// The column has event times, and all rows have one: the number is the time in milliseconds.
+    /// The column has event times, without NULL: the number is the time in milliseconds.
     Time(usize),
-    /// The number is what the column begins with.
+    /// The number is a prefix of the column's value.
     Column(usize, Ordering),
 }
 
@@ -35,7 +35,7 @@ impl Order {
         }
     }
 
-    /// The hashes of rows on a disk, by which they are in order.
+    /// The hash function of rows on a disk: hashes have the order of the numbers.
     pub(super) fn hash(self) -> HashKeys {
         match self {
             Order::Time(_) => |keys, _, _, hashes| {
@@ -63,7 +63,7 @@ fn hash_ordered<const DESCENDING: bool, const NULLS_FIRST: bool>(
     Ok(())
 }
 
-/// Hashes are in the order of the numbers.
+/// The hash of a number. Hashes have the order of the numbers.
 pub(super) fn hash_of(number: i64) -> u64 {
     number as u64 ^ (1 << 63)
 }
@@ -72,7 +72,7 @@ pub(super) fn number_of(hash: u64) -> i64 {
     (hash ^ (1 << 63)) as i64
 }
 
-/// What the values begin with, as numbers in this order.
+/// The prefixes of the values, as numbers in this order.
 fn numbers(column: &ArrayRef, order: Ordering) -> Result<Vec<i64>> {
     let column = canonical(column);
     let mut numbers: Vec<i64> = match column.data_type() {
@@ -88,7 +88,7 @@ fn numbers(column: &ArrayRef, order: Ordering) -> Result<Vec<i64>> {
             let values = column.as_primitive::<Decimal128Type>().values();
             values.iter().map(|of| of_double(*of as f64)).collect()
         }
-        // Of other types the whole order tells.
+        // For other types, prefixes are equal and the full comparison decides.
         DataType::Interval(_) => vec![0; column.len()],
         of if of.is_signed_integer() || of.is_temporal() || *of == DataType::Boolean => {
             cast(&column, &DataType::Int64)?.as_primitive::<Int64Type>().values().to_vec()
@@ -127,7 +127,7 @@ mod tests {
 
     use super::*;
 
-    /// Of values in order, so are the numbers; different ones may have the same.
+    /// Numbers are in the order of the values; distinct values may have the same number.
     #[test]
     fn numbers_are_in_the_order_of_values() {
         let texts = ["", "a", "a\0", "ab", "a text", "a text of some length", "a text of another length", "\u{10ffff}"];

@@ -12,7 +12,7 @@ use datafusion_common::{Result, internal_err};
 
 use super::{convert, is_own, text_of};
 
-/// The values in another type. What does not fit is an error, or NULL if `safe`.
+/// The values in another type. A value that does not fit is an error, or NULL if `safe`.
 fn converted(from: &ArrayRef, to: &DataType, safe: bool) -> Result<ArrayRef> {
     Ok(match from.data_type() {
         same if same == to => Arc::clone(from),
@@ -21,26 +21,26 @@ fn converted(from: &ArrayRef, to: &DataType, safe: bool) -> Result<ArrayRef> {
     })
 }
 
-/// Whether a NULL has elements that nobody sees: these may not fit.
+/// Whether a NULL row has elements. They are invisible, and need not fit the new type.
 fn hides_elements(offsets: &OffsetBuffer<i32>, nulls: Option<&NullBuffer>) -> bool {
     let has_elements = |row: usize| offsets[row] < offsets[row + 1];
     nulls.is_some_and(|nulls| (0..nulls.len()).any(|row| nulls.is_null(row) && has_elements(row)))
 }
 
-/// A copy of the rows without what others have.
+/// A copy of the rows without the elements of other rows.
 fn copied(array: &dyn Array) -> Result<ArrayRef> {
     let rows = UInt32Array::from_iter_values(0..u32::try_from(array.len()).unwrap_or(u32::MAX));
     Ok(take(array, &rows, None)?)
 }
 
-/// The place of the first element of all rows, and the number of elements.
+/// The index of the first element of all rows, and the number of elements.
 fn bounds(offsets: &OffsetBuffer<i32>) -> (usize, usize) {
     let place = |offset: i32| usize::try_from(offset).unwrap_or(0);
     let (start, end) = (place(offsets[0]), place(offsets[offsets.len() - 1]));
     (start, end - start)
 }
 
-/// The arrays with their own elements alone. A slice of a column has those of other rows too.
+/// The arrays with their own elements only. A slice of a column also has the elements of other rows.
 fn own_elements(array: &ListArray) -> Result<ListArray> {
     if hides_elements(array.offsets(), array.nulls()) {
         return Ok(copied(array)?.as_list().clone());
@@ -51,7 +51,7 @@ fn own_elements(array: &ListArray) -> Result<ListArray> {
     Ok(ListArray::try_new(Arc::clone(item), lengths, array.values().slice(start, count), array.nulls().cloned())?)
 }
 
-/// The maps with their own entries alone.
+/// The maps with their own entries only.
 fn own_entries(array: &MapArray) -> Result<MapArray> {
     if hides_elements(array.offsets(), array.nulls()) {
         return Ok(copied(array)?.as_map().clone());
@@ -63,12 +63,12 @@ fn own_entries(array: &MapArray) -> Result<MapArray> {
     Ok(MapArray::try_new(Arc::clone(entries), lengths, own, array.nulls().cloned(), *ordered)?)
 }
 
-/// Whether values did not fit. The values of the type NULL have no bits that say so.
+/// Whether values became NULL because they did not fit. Arrays of the type NULL have no null buffer.
 fn lost(from: &ArrayRef, to: &ArrayRef) -> bool {
     to.null_count() > from.logical_null_count()
 }
 
-/// NULL also for those rows that have an element that did not fit.
+/// Makes rows NULL that have an element that did not fit.
 fn fitting(
     offsets: &OffsetBuffer<i32>,
     nulls: Option<&NullBuffer>,
@@ -103,19 +103,19 @@ pub(super) fn map(array: &MapArray, entries: &FieldRef, ordered: bool, safe: boo
     let nulls = fitting(array.offsets(), array.nulls(), &[(array.keys(), &keys), (array.values(), &values)]);
     let (offsets, keys, values) = match keys.null_count() {
         0 => (array.offsets().clone(), keys, values),
-        // A key must not be NULL, even where nobody sees it.
+        // A key must not be NULL, even in an invisible entry.
         _ => without_hidden(array.offsets(), nulls.as_ref(), &keys, &values)?,
     };
     let entry = StructArray::try_new(fields.clone(), vec![keys, values], None)?;
     Ok(Arc::new(MapArray::try_new(Arc::clone(entries), offsets, entry, nulls, ordered)?))
 }
 
-/// Rows with other fields, by their places. A row is NULL if `safe` and one of its fields does not fit.
+/// Rows with other fields, matched by index. A row is NULL if `safe` and one of its fields does not fit.
 pub(super) fn row(array: &StructArray, fields: &Fields, safe: bool) -> Result<ArrayRef> {
     let mut columns = Vec::with_capacity(fields.len());
     let mut nulls = array.nulls().cloned();
     for (column, field) in array.columns().iter().zip(fields) {
-        // What is in a row that is NULL may not fit.
+        // The fields of a NULL row may not fit.
         let own = match array.nulls().filter(|nulls| nulls.null_count() > 0) {
             Some(_) => nullif(column, &is_null(array)?)?,
             None => Arc::clone(column),
@@ -151,7 +151,7 @@ fn without_hidden(
     Ok((OffsetBuffer::from_lengths(lengths), take(keys, &kept, None)?, take(values, &kept, None)?))
 }
 
-/// Texts of elements.
+/// The elements as text.
 struct Texts {
     texts: ArrayRef,
     from: ArrayRef,
@@ -166,7 +166,7 @@ impl Texts {
         self.texts.as_string_view()
     }
 
-    /// Only if `safe`: otherwise an element without a text has been an error.
+    /// Whether the element has no text. This happens only if `safe`: otherwise it was an error.
     fn is_missing(&self, place: usize) -> bool {
         self.texts.is_null(place) && self.from.is_valid(place)
     }
@@ -176,7 +176,7 @@ impl Texts {
     }
 }
 
-/// Appends a text for each row: `write` appends the parts between the brackets, or returns false for NULL.
+/// Appends a text for each row: `write` appends what is between the brackets, or returns false for NULL.
 fn enclosed(
     text: &mut StringViewBuilder,
     rows: usize,
@@ -193,7 +193,7 @@ fn enclosed(
     }
 }
 
-/// Places of a row's elements.
+/// The indices of a row's elements, each with the separator before it.
 fn places(offsets: &[i32], row: usize) -> impl Iterator<Item = (&'static str, usize)> + use<> {
     let place = |offset: i32| usize::try_from(offset).unwrap_or(0);
     let start = place(offsets[row]);
@@ -253,8 +253,8 @@ mod tests {
         DataType::Map(Arc::new(Field::new("entries", DataType::Struct(entry.into()), false)), false)
     }
 
-    /// Three rows between others, of which the second one is NULL and has an entry that nobody sees. Values
-    /// of other rows, and of that one, do not fit.
+    /// Three rows between others. The second one is NULL and has an invisible entry. The values of the other
+    /// rows, and of the invisible entry, do not fit.
     fn maps() -> ArrayRef {
         let DataType::Map(field, ordered) = map_type(DataType::Utf8, DataType::Int64) else { panic!("a map") };
         let DataType::Struct(fields) = field.data_type().clone() else { panic!("entries") };

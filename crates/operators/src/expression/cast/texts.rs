@@ -1,5 +1,5 @@
-//! Numbers, dates and times that texts show; floating point as DECIMAL, by the digits that show it; intervals
-//! as text.
+//! Conversions from text to numbers, dates and times; of floating point to DECIMAL, by its shortest decimal
+//! text; of intervals to text.
 
 use std::fmt::Write;
 use std::sync::Arc;
@@ -21,7 +21,7 @@ use super::unfit;
 
 const DAY_MS: i64 = 86_400_000;
 
-/// The values that texts show. Other texts are an error, or NULL if `safe`.
+/// Parses texts as values of another type. A text that does not parse is an error, or NULL if `safe`.
 pub(super) fn read(array: &ArrayRef, to: &DataType, safe: bool) -> Result<ArrayRef> {
     let texts = cast(array, &DataType::Utf8View)?;
     let texts = texts.as_string_view();
@@ -73,7 +73,7 @@ fn each<T>(
     values.collect()
 }
 
-/// Floating-point numbers as DECIMAL: those that their shortest texts show, as in Flink.
+/// Floating-point numbers as DECIMAL: the number that the shortest text shows, as in Flink.
 pub(super) fn decimals(array: &ArrayRef, (precision, scale): (u8, i8), safe: bool) -> Result<ArrayRef> {
     let numbers = cast(array, &DataType::Float64)?;
     let mut text = String::new();
@@ -92,8 +92,8 @@ pub(super) fn decimals(array: &ArrayRef, (precision, scale): (u8, i8), safe: boo
 
 /// DECIMALs as the nearest floating-point numbers.
 pub(super) fn doubles(numbers: &Decimal128Array) -> ArrayRef {
-    /// Whole numbers up to this one, and the powers of ten up to this one, are floating-point numbers: their
-    /// quotient is the nearest one.
+    /// Whole numbers and powers of ten up to this number are exact in floating point: their quotient is the
+    /// nearest floating-point number.
     const WHOLE_MAX: u128 = 1 << f64::MANTISSA_DIGITS;
     const POWER_MAX: i8 = 22;
     let scale = numbers.scale();
