@@ -1,13 +1,12 @@
 //! What outlives a process: the job's log, its checkpoints, savepoints.
 //!
-//! `takeover` makes a process the owner of a job and finds what the job resumes from; a new job may start
+//! `takeover` makes a process the owner of a job and finds the checkpoint to resume from; a new job may start
 //! from a savepoint (`origin`). The coordinator's `scribe` writes the log and manifests by the `journal`,
-//! which also answers `requests` for savepoints. A worker's `recorder` writes the snapshots of its tasks,
-//! and its `collector` removes local copies. `settings` makes the coordinator's settings of a plan's
-//! options.
+//! which also answers `requests` for savepoints. A worker's `recorder` writes the snapshots of its tasks, and
+//! its `collector` removes local copies. `settings` derives the coordinator's settings from a plan's options.
 //!
-//! Absent: the formats of what is stored, which are in the crate `state`, and when a checkpoint is taken,
-//! complete or given up, which `protocol` decides.
+//! Absent: the stored formats, which are in the crate `state`; when a checkpoint is taken, complete or
+//! abandoned, which `protocol` decides.
 
 pub(crate) mod collector;
 pub(crate) mod journal;

@@ -2,9 +2,9 @@
 //!
 //! Five wings, each a folder. A module imports from its own wing and from those before it:
 //!
-//! * `task`: a task as a value, its input and its output, what it reports and saves.
+//! * `task`: a task as a value, its input and its output, its reports and snapshots.
 //! * `network`: channels to the tasks of other processes.
-//! * `change`: what becomes of a job's parts when its plan changes, and how they get to the next tasks.
+//! * `change`: the fate of a job's parts when its plan changes, and how they get to the next tasks.
 //! * `durable`: the job's log and its checkpoints, and who owns the job.
 //! * `shell`: the coordinator, the workers, and the job as users see it.
 

@@ -2,24 +2,25 @@
 //! connection.
 //!
 //! A connection carries rows in one direction, for all channels between the two workers, and credits in the
-//! other. Its threads are the only place that waits for a socket: `connection`, `acceptor`. What they do is
-//! decided by parts without sockets: `frame` and `arrays` have the format of what is sent, `hello` opens a
-//! connection, `registry` and `links` say which incarnation it belongs to, `outgoing` and `incoming` have its
-//! two ends. Tasks and threads meet in `outbox` at the sender and in an inbox at the receiver. An inbox gives
-//! bytes back to the sender by `returns`; `credit` limits how many are on their way. A simulator carries the
-//! bytes of the same parts without sockets and threads: `stepped`.
+//! other. Only its threads wait for a socket: `connection`, `endpoint`. Parts without sockets decide what
+//! they do: `frame` and `arrays` define the format, `hello` opens a connection, `registry` and `links` assign
+//! it to an incarnation, `outgoing` and `incoming` are its two ends. Tasks and threads meet in `outbox` at
+//! the sender and in an inbox at the receiver. An inbox returns bytes to the sender by `returns`; `credit`
+//! limits the bytes in flight. A simulator carries the bytes of the same parts without sockets and threads:
+//! `stepped`.
 //!
-//! Between machines the bytes are encrypted: `keys` has whom a worker trusts, `session` the state of TLS that
-//! both threads share, and `wire` what is above it, the bytes of a connection, encrypted or not.
+//! Between machines the bytes are encrypted: `keys` defines whom a worker trusts, `session` has the state of
+//! TLS that both threads share, and `wire` is the layer above it, the bytes of a connection, encrypted or
+//! not.
 //!
-//! Everything that a peer sends is checked before it is used. Whatever is wrong ends the connection, and the
-//! error names the peer. For the frame that is read, a peer makes this process allocate at most
-//! [`FRAME_BYTES_MAX`] and some MiB that describe its buffers. Of frames that its tasks have not taken, each
-//! channel holds at most its limit, or half of it and one frame.
+//! Everything that a peer sends is checked before it is used. An error ends the connection, and names the
+//! peer. For the frame that is being read, a peer makes this process allocate at most [`FRAME_BYTES_MAX`] and
+//! some MiB that describe its buffers. Of frames that its tasks have not taken, each channel holds at most
+//! its limit, or half of it and one frame.
 //!
-//! `wiring` makes the channels of one incarnation at one worker, from a plan and a placement.
+//! `wiring` creates the channels of one incarnation at one worker, from a plan and a placement.
 //!
-//! Absent: what coordinators and workers tell each other. It goes over other connections, which the crate
+//! Absent: the messages between coordinators and workers. They use other connections, which the crate
 //! `server` has.
 
 mod acceptor;

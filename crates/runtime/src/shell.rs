@@ -1,13 +1,13 @@
-//! The shells around the values of `protocol`: they tell them what happens, and carry out their commands.
+//! The shells around the machines of `protocol`: they pass events in, and execute the resulting commands.
 //!
 //! `coordinator` is the shell of a job's coordinator, `worker` that of the tasks of one process. A `job` has
-//! both; a `hosted` worker has its coordinator in another process, with which it speaks by `messages`, and
-//! which knows it as one of its `remote` workers. `assembly` creates the tasks of an incarnation, and
-//! `running` has their threads. Observers see a job by what is `shared` and by its `status`. `stepped`
-//! drives all of it on one thread for simulations.
+//! both. A `hosted` worker has its coordinator in another process, with which it exchanges `messages`, and
+//! which sees it as one of its `remote` workers. `assembly` creates the tasks of an incarnation, and
+//! `running` has their threads. Observers read what is `shared` and the job's `status`. `stepped` drives all
+//! of it on one thread for simulations.
 //!
-//! Absent: rows, which pass between tasks only, and the connections between coordinators and workers, which
-//! the crate `server` has.
+//! Absent: rows, which only tasks exchange; the connections between coordinators and workers, which the crate
+//! `server` has.
 
 pub(crate) mod adoption;
 mod aligned;

@@ -1,15 +1,15 @@
 //! A task: a chain of operators between an input and an output.
 //!
-//! A task is a value (`advance`). It never waits: it says what it needs to go on, and its driver waits for
-//! that. `streaming` drives a task on a thread of its own. `source_task` drives a chain from a source,
-//! `inbox_task` from an inbox, where channels meet (`alignment`). Rows leave by a sink or by an `exchange`.
+//! A task is a value (`advance`). It never waits: it returns what it needs next, and its driver waits for it.
+//! `streaming` drives a task on a thread of its own. `source_task` drives a chain from a source, `inbox_task`
+//! from an inbox, where channels meet (`alignment`). Rows leave by a sink or by an `exchange`.
 //!
-//! `control` is between the tasks of an incarnation and their worker, to which they report by `mail`. At a
+//! `control` connects the tasks of an incarnation with their worker, to which they report by `mail`. At a
 //! marker a task takes a `snapshot`. It resumes from a `job_state`, and leaves its parts for the next plan
 //! version (`left`). Observers read a `view`.
 //!
-//! Absent: a task does not know which process is at the other end of a channel, who takes its reports, or
-//! how its snapshots are written.
+//! Absent: a task does not know which process is at the other end of a channel, where its reports go, or how
+//! its snapshots are written.
 
 pub(crate) mod advance;
 mod ahead;

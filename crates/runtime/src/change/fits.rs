@@ -4,13 +4,13 @@ use anabranch_dataflow::{KeptPart, Lineage};
 use anabranch_model::{Error, KeyGroups, Result};
 use anabranch_state::Manifest;
 
-/// The parts must be the same, in the same order.
+/// Checks that the parts are the same, in the same order.
 pub(crate) fn check(then: &[KeptPart], now: &[KeptPart]) -> Result<()> {
     check_same(then, now)?;
     check_order(then, now)
 }
 
-/// The files of state have ranges of key groups.
+/// Checks the number of key groups: the files of state have ranges of them.
 pub(crate) fn check_key_groups(manifest: &Manifest, groups: KeyGroups) -> Result<()> {
     let then = manifest.key_groups;
     if then == groups {
@@ -31,7 +31,7 @@ fn check_same(then: &[KeptPart], now: &[KeptPart]) -> Result<()> {
     if then.len() == now.len() && then.iter().zip(now).all(|(then, now)| is(then, now)) {
         return Ok(());
     }
-    // A part may be there several times.
+    // A part may occur several times.
     let missing = |a: &[KeptPart], b: &[KeptPart]| {
         let mut others: Vec<&KeptPart> = b.iter().collect();
         let mut missing = Vec::new();
@@ -60,7 +60,7 @@ fn check_same(then: &[KeptPart], now: &[KeptPart]) -> Result<()> {
 fn check_order(then: &[KeptPart], now: &[KeptPart]) -> Result<()> {
     let moved = |(place, part): &(usize, &KeptPart)| {
         let was = &part.lineage;
-        // Some may be identical: then an identical one has always been there.
+        // Parts may be identical. If the counterpart is identical as well, nothing was moved.
         let is_elsewhere = |place: usize| {
             lineage_at(now, place).is_some_and(|is| is_same(was, is)) && lineage_at(then, place) != Some(was)
         };
@@ -84,7 +84,7 @@ fn lineage_at(parts: &[KeptPart], place: usize) -> Option<&Lineage> {
     parts.get(place).map(|part| &part.lineage)
 }
 
-/// Whether two parts are between the same tables and states, and not certainly of different queries.
+/// Whether two parts are between the same tables and states, and may belong to the same query.
 fn is_same(was: &Lineage, is: &Lineage) -> bool {
     was.from == is.from && was.to == is.to && was.through == is.through && !was.differs(is)
 }

@@ -1,10 +1,10 @@
-//! What the tasks of one plan version leave at their worker for those of the next one: state in memory, open
-//! tables.
+//! What the tasks of a plan version leave at their worker for the tasks of the next one: state in memory,
+//! open tables.
 //!
-//! Tasks that end because the plan changes have taken a snapshot, so everything is in the checkpoint too, and
-//! a part that is not here, or has changed, is restored from there. A part that stays is passed on: the state
-//! of an operator if its task owns the same key groups as before, a source or sink as it is, if it is the
-//! same task of as many. Static sides of joins are passed on too.
+//! Tasks that end for a change of the plan have taken a snapshot, so the checkpoint contains everything, and
+//! a part that is not here, or has changed, is restored from it. A part that stays is handed over: the state
+//! of an operator if its new task owns the same key groups, a source or sink if its task has the same index
+//! among the same number of tasks. Static sides of joins are handed over too.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -23,7 +23,7 @@ use crate::task::source_task::SourceParts;
 /// What all tasks of a worker have left.
 pub(crate) struct Handover {
     options: JobOptions,
-    /// The job as the open tables know it.
+    /// The job, as the open tables know it.
     pub(crate) host: Arc<TaskHost>,
     operators: BTreeMap<(OperatorId, KeyGroupRange), (OperatorSpec, LeftOperator)>,
     files: BTreeMap<(OperatorId, KeyGroupRange), OperatorFiles>,
@@ -32,13 +32,13 @@ pub(crate) struct Handover {
     sinks: BTreeMap<Place, (SinkSpec, SinkTail)>,
 }
 
-/// The options that say how operators keep state.
+/// The options that determine how operators keep state.
 pub(crate) fn keeps_state(options: &JobOptions) -> impl PartialEq + use<> {
     (options.state_backend, options.state_bytes, options.state_directory.clone(), options.thresholds)
 }
 
-/// Whether an open source reads what the next specification says. Which columns leave it, and how event time
-/// follows from them, may have changed.
+/// Whether an open source reads the table of the next specification. Its output columns, and how event time
+/// is derived from them, may have changed.
 pub(crate) fn source_goes_on(former: &SourceSpec, next: &SourceSpec) -> bool {
     let (columns, watermark) = (next.columns.clone(), next.watermark.clone());
     SourceSpec { columns, watermark, ..former.clone() } == *next
@@ -48,7 +48,7 @@ pub(crate) fn source_goes_on(former: &SourceSpec, next: &SourceSpec) -> bool {
 type Place = (OperatorId, u32, u32);
 
 impl Handover {
-    /// Of tasks of this plan, and the files that their recorder has of their operators.
+    /// The parts of tasks of this plan, and the files in which their recorder has stored their operators.
     pub(crate) fn new(
         (plan, placement): (&Plan, &Placement),
         host: Arc<TaskHost>,
@@ -90,7 +90,7 @@ impl Handover {
         handover
     }
 
-    /// Whether it has the state of an operator whose task owns these key groups.
+    /// Whether the state of an operator is here, from a task with these key groups.
     pub(crate) fn has(
         &self,
         (id, own): (OperatorId, KeyGroupRange),
@@ -103,7 +103,7 @@ impl Handover {
             && self.operators.get(&(id, own)).is_some_and(|(of, _)| state_goes_on(of, spec, functions))
     }
 
-    /// Takes an operator that [is there](Handover::has).
+    /// Takes an operator that [is here](Handover::has).
     pub(crate) fn operator(&mut self, of: (OperatorId, KeyGroupRange)) -> Option<LeftOperator> {
         self.operators.remove(&of).map(|(_, left)| left)
     }
@@ -113,7 +113,7 @@ impl Handover {
         self.files.remove(&of)
     }
 
-    /// Takes an open source, if it reads what the specification says.
+    /// Takes an open source, if it reads the table of the specification.
     pub(crate) fn source(&mut self, place: Place, spec: &SourceSpec) -> Option<SourceParts> {
         let may_go_on = |(of, left): &(SourceSpec, SourceParts)| source_goes_on(of, spec) && left.source.may_go_on();
         let is_same = self.sources.get(&place).is_some_and(may_go_on);
@@ -126,12 +126,12 @@ impl Handover {
         if is_same { self.sinks.remove(&place).map(|(_, tail)| tail) } else { None }
     }
 
-    /// Nothing else is taken: closes the tables that are open. The memory of much state takes long to give
-    /// back, which no task waits for.
+    /// Closes the tables that nobody has taken. Freeing much state takes long, so a thread of its own does
+    /// it.
     pub(crate) fn close(self) -> Result<()> {
         let operators = self.operators;
         if !operators.is_empty() {
-            // Without a thread the memory is given back here.
+            // If no thread can be started, the memory is freed here.
             let _ = std::thread::Builder::new().name("freeing".into()).spawn(move || drop(operators));
         }
         let sources = self.sources.into_values().try_for_each(|(_, parts)| parts.close());

@@ -1,4 +1,5 @@
-//! Which state the tasks of the next plan version must load from files, because it does not pass in memory.
+//! Which state the tasks of the next plan version must load from files, because it cannot be handed over in
+//! memory.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -10,11 +11,11 @@ use anabranch_state::{StateFile, TaskState};
 
 use crate::change::preparation::{Share, passed_on, states};
 
-/// A plan, and where its tasks are.
+/// A plan, and where its tasks run.
 pub(crate) type Placed<'a> = (&'a Plan, &'a BTreeMap<TaskId, Process>);
 
-/// The operators with state of the next plan version, each with the key groups of a task that must load them,
-/// and where that task is.
+/// The operators with state of the next plan version that must be loaded: each with the key groups of its
+/// task, and where that task runs.
 pub(crate) fn moved(present: Placed<'_>, next: Placed<'_>) -> BTreeMap<Share, Process> {
     let passed_on = passed_on(present.0, next.0);
     let mut here = shares(present);
@@ -22,7 +23,7 @@ pub(crate) fn moved(present: Placed<'_>, next: Placed<'_>) -> BTreeMap<Share, Pr
     shares(next).into_iter().filter(|(share, process)| here.get(share) != Some(process)).collect()
 }
 
-/// The operators with state of a plan, each with the key groups of a task, and where that task is.
+/// The operators with state of a plan, each with the key groups of its task, and where that task runs.
 fn shares((plan, placement): Placed<'_>) -> BTreeMap<Share, Process> {
     let mut shares = BTreeMap::new();
     for (id, (stage, _)) in states(plan) {
@@ -32,7 +33,8 @@ fn shares((plan, placement): Placed<'_>) -> BTreeMap<Share, Process> {
     shares
 }
 
-/// The files of a checkpoint with rows of these, once for each task that has them.
+/// The files of a checkpoint with rows of these operators and key groups, once for each task that has written
+/// them.
 pub(crate) fn files<'a>(
     from: &'a Checkpoint<TaskState>,
     shares: &BTreeSet<Share>,

@@ -1,10 +1,9 @@
-//! How the parts that a change keeps get to the tasks of the next plan version. A change says so before it is
-//! carried out.
+//! How kept parts get to the tasks of the next plan version. A change reports this before it is carried out.
 //!
 //! Nothing is decided here. [`Handover`](crate::change::handover::Handover), [`moved`] and [`static_sides`]
-//! decide, and their functions are called with the plans and places that the change would have. What only a
-//! task knows when it ends is not foreseen: a reader may refuse to go on, as that of a folder that ends does.
-//! It is opened again at its positions then.
+//! decide, and this module calls their functions with the plans and placements of the change. It cannot
+//! foresee what a task decides when it ends: a reader may refuse to continue, such as the reader of a folder
+//! that ends. It is then opened again at its positions.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -21,25 +20,22 @@ use crate::change::reconfiguration::{Change, Fate};
 use crate::change::static_sides::{self, Placement};
 use crate::task::stages::tasks_of;
 
-/// How a part that is kept gets to the tasks of the next plan version.
+/// How a kept part gets to the tasks of the next plan version.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum How {
-    /// Its tasks stay at their workers with what they have, and it is the same.
+    /// Its tasks stay at their workers with their state and tables, and the part is unchanged.
     InPlace,
-    /// It passes in memory to what takes its place at the same worker.
+    /// It is handed over in memory to its successor at the same worker.
     HandedOver,
     /// Some of its state is read from the files of a checkpoint, because another task or another worker gets
-    /// it, or because it cannot pass in memory.
+    /// it, or because it cannot be handed over in memory.
     Loaded,
-    /// Its table is opened again by some tasks. A source goes on at its positions there.
+    /// Some tasks open its table again. A source then resumes at its positions.
     Reopened,
 }
 
 impl How {
-    /// All of them.
-    pub const ALL: [How; 4] = [How::InPlace, How::HandedOver, How::Loaded, How::Reopened];
-
-    /// As programs read it.
+    /// The name for programs.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -54,11 +50,11 @@ impl How {
 /// How a part gets to the next plan version.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Passing {
-    /// In a word.
+    /// How it gets there.
     pub how: How,
     /// Bytes of the files that tasks read, each file once. `None`: the job has no checkpoint yet.
     pub loaded_bytes: Option<u64>,
-    /// What tasks load or open, by their workers.
+    /// What tasks load or open, by worker.
     pub loads: Vec<Load>,
 }
 
@@ -67,15 +63,15 @@ pub struct Passing {
 pub struct Load {
     /// Name of the worker.
     pub worker: String,
-    /// How many tasks.
+    /// Number of tasks.
     pub tasks: u32,
-    /// How many key groups they load the state of.
+    /// Number of key groups whose state they load.
     pub key_groups: u32,
     /// Bytes of the files that they read, each file once. `None`: the job has no checkpoint yet.
     pub bytes: Option<u64>,
 }
 
-/// A change that would be made.
+/// A change that has not been made.
 pub(crate) struct Passings<'a> {
     present: Placed<'a>,
     next: Placed<'a>,
@@ -85,13 +81,13 @@ pub(crate) struct Passings<'a> {
     name: &'a dyn Fn(Process) -> String,
 }
 
-/// The part is the same, and so are its tasks and their workers; or not all of that.
+/// How a part passes in memory. `is_same`: the part, its tasks and their workers are unchanged.
 fn in_memory(is_same: bool) -> How {
     if is_same { How::InPlace } else { How::HandedOver }
 }
 
 impl<'a> Passings<'a> {
-    /// From the plan that runs to one with the identities of the parts that stay.
+    /// From the running plan to one that carries the identities of the parts that stay.
     pub(crate) fn new(
         present: Placed<'a>,
         next: Placed<'a>,
@@ -153,14 +149,14 @@ impl<'a> Passings<'a> {
         }
     }
 
-    /// Bytes of the files with rows of these, each file once.
+    /// Bytes of the files with rows of these operators and key groups, each file once.
     fn bytes(&self, shares: &BTreeSet<Share>) -> Option<u64> {
         let files = files(self.newest?, shares).map(|file| (file.blob.name.as_str(), file.blob.bytes));
         Some(files.collect::<BTreeMap<_, _>>().into_values().sum())
     }
 
-    /// Of a source or a sink: its table stays open in tasks that stay where they are, if there are as many of
-    /// them as before.
+    /// How a source or a sink passes: its table stays open in tasks that stay at their workers, if their
+    /// number is unchanged.
     fn of_table(&self, (then, now): (StageId, StageId), goes_on: bool, is_same: bool) -> Passing {
         let ((present, were), (plan, are)) = (self.present, self.next);
         let goes_on = goes_on && present.stage(then).parallelism == plan.stage(now).parallelism;
@@ -180,7 +176,7 @@ impl<'a> Passings<'a> {
         }
     }
 
-    /// Tables that joins read to their end: they go on as they were read, or are read again.
+    /// The tables that joins read to their end: each is kept as it was read, or read again.
     fn static_tables(&self) -> Vec<Change> {
         let ((present, were), (plan, are)) = (self.present, self.next);
         let workers = |placement: &BTreeMap<TaskId, Process>| -> Placement {

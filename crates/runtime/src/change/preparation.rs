@@ -1,8 +1,8 @@
 //! The state of the next plan version at a worker, loaded while the tasks of the present one run.
 //!
-//! An operator whose key groups come from elsewhere is filled from the files of a checkpoint, then from what
-//! later checkpoints add. When the tasks of the present version have ended, it reads only what the last
-//! checkpoint has added.
+//! An operator whose key groups come from elsewhere is filled from the files of a checkpoint, then from the
+//! additions of later checkpoints. When the tasks of the present version have ended, it reads only the
+//! additions of the last checkpoint.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
@@ -32,7 +32,8 @@ pub(crate) fn states(plan: &Plan) -> BTreeMap<OperatorId, (StageId, &OperatorSpe
     states.collect()
 }
 
-/// The operators whose state passes in memory from a plan to the next, where it stays with its key groups.
+/// The operators whose state is handed over in memory from a plan to the next, if it stays at its worker with
+/// its key groups.
 pub(crate) fn passed_on(present: &Plan, next: &Plan) -> BTreeSet<OperatorId> {
     if keeps_state(&present.options) != keeps_state(&next.options) {
         return BTreeSet::new();
@@ -51,7 +52,7 @@ pub(crate) struct Preparation {
     functions: Functions,
 }
 
-/// An operator with state that it has read.
+/// An operator with the state that it has read so far.
 struct PreparedOperator {
     spec: OperatorSpec,
     input: SchemaRef,
@@ -62,7 +63,7 @@ struct PreparedOperator {
 }
 
 impl PreparedOperator {
-    /// Reads what is new of the state of these key groups. False if it is not wanted any more.
+    /// Reads new files of the state of these key groups. Returns false if it is no longer wanted.
     fn load(
         &mut self,
         all: &RestoredOperator,
@@ -118,8 +119,8 @@ impl Preparation {
         Ok(Preparation { plan, operators, functions })
     }
 
-    /// Reads what a checkpoint has and was not read, by so many threads at once. Each calls `wanted` after
-    /// each piece, and returns early once that is false.
+    /// Reads the files of a checkpoint that were not read before, with this number of threads. Each calls
+    /// `wanted` after each piece, and returns early once it returns false.
     pub(crate) fn load(&mut self, state: &JobState, wanted: &(dyn Fn() -> bool + Sync), threads: usize) -> Result<()> {
         let Preparation { plan, operators, functions } = self;
         let threads = threads.min(operators.len());
@@ -137,7 +138,7 @@ impl Preparation {
         };
         std::thread::scope(|scope| {
             let start = |_| std::thread::Builder::new().name("loading".into()).spawn_scoped(scope, load);
-            // Without one of them the others do its work.
+            // If a thread cannot be started, the others do its work.
             let others: Vec<_> = (1..threads).filter_map(|of| start(of).ok()).collect();
             let own = load();
             let ended = others.into_iter().map(|other| other.join().unwrap_or_else(|panic| Err(panicked(&*panic))));
@@ -145,7 +146,7 @@ impl Preparation {
         })
     }
 
-    /// Whether it has an operator that can go on from this state. Returns what is left to read.
+    /// Whether a prepared operator can continue from this state. Returns what is left to read.
     pub(crate) fn has(
         &self,
         share: Share,
@@ -156,7 +157,7 @@ impl Preparation {
         let is_same = prepared.spec == *spec
             && same_types(&prepared.input, input)
             && keeps_state(&self.plan.options) == keeps_state(options);
-        // One that has read nothing is as good as a new one.
+        // An operator that has read nothing is as good as a new one.
         if is_same && !prepared.read.is_empty() { state.without(&prepared.read) } else { None }
     }
 
@@ -165,7 +166,7 @@ impl Preparation {
         self.operators.get(&share).map(|prepared| prepared.keys.clone())
     }
 
-    /// Takes an operator that [is there](Preparation::has).
+    /// Takes an operator that [is here](Preparation::has).
     pub(crate) fn take(&mut self, share: Share) -> Option<Box<dyn Operator>> {
         self.operators.remove(&share).map(|prepared| prepared.operator)
     }

@@ -1,4 +1,4 @@
-//! Changes of a job's plan: what becomes of each part that keeps something. A running job, a savepoint and a
+//! Changes of a job's plan: the fate of each part that keeps something. A running job, a savepoint and a
 //! checkpoint are compared with a plan in the same way.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -13,27 +13,27 @@ use anabranch_state::{Entry, Log, Store, TaskState};
 use crate::change::passing::{How, Passing};
 use crate::task::event_time::{self, Before};
 
-/// A request: a running job goes on by another plan, or elsewhere.
+/// A request to run a job with another plan, or at other workers.
 #[derive(Clone, Debug)]
 pub struct Reconfigure {
     /// The new plan.
     pub plan: Plan,
-    /// Where tasks are to be, and where not.
+    /// Requested placement of tasks.
     pub moves: Moves,
-    /// State for which the plan has no place is dropped. Otherwise such a plan is refused.
+    /// State without a place in the plan is dropped. Otherwise such a plan is refused.
     pub allow_lost_state: bool,
-    /// Sources may be new, or have another event time, though windows behind them have fired: earlier rows
+    /// Sources may be new, or have another event time, although windows downstream have fired: earlier rows
     /// are late. Otherwise such a plan is refused.
     pub allow_late: bool,
-    /// Only says what would become of each part.
+    /// Only reports the fate of each part.
     pub dry_run: bool,
 }
 
-/// Gives a plan the form in which a job with another plan keeps most of what it has. Some plans have several
-/// forms.
+/// Chooses the form of a plan in which a job with another plan keeps most of its parts. Some plans have
+/// several forms.
 pub type Fit = fn(plan: &Plan, present: &Plan) -> Result<Plan>;
 
-/// Requests for the placement of tasks. The other tasks stay where they are, as far as the plan has them.
+/// Requests for the placement of tasks. Other tasks stay where they are, if the plan still has them.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Moves {
     /// Tasks of the new plan and their workers.
@@ -42,37 +42,37 @@ pub struct Moves {
     pub away_from: BTreeSet<WorkerId>,
 }
 
-/// What a reconfiguration has done, or would do.
+/// The result of a reconfiguration, or of a rehearsal.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Reconfigured {
     /// The version of the plan from here on.
     pub version: PlanVersion,
     /// The version that the next change gets.
     pub next: PlanVersion,
-    /// What becomes of each part.
+    /// The fate of each part.
     pub changes: Vec<Change>,
-    /// The job is as it was: the plan is the same, or this was a rehearsal.
+    /// The job was not changed: the plan is the same, or this was a rehearsal.
     pub unchanged: bool,
-    /// Bytes of state that were loaded where the new version needs them, before the tasks of the former one
-    /// ended.
+    /// Bytes of state that were loaded for the new version before the tasks of the former one ended.
     pub copied_bytes: u64,
-    /// What is known ahead, if this was a rehearsal.
+    /// For a rehearsal: what is known in advance.
     pub ahead: Option<Ahead>,
 }
 
-/// What is known of a change before it is carried out, beside what becomes of each part.
+/// What is known of a change in advance, besides the fate of each part.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Ahead {
-    /// The plan that the job would go on by.
+    /// The plan with which the job would continue.
     pub plan: Arc<Plan>,
-    /// The epoch of the checkpoint that has the bytes of the parts. `None`: the job has no checkpoint yet.
+    /// The epoch of the checkpoint from which the bytes of the parts were read. `None`: the job has no
+    /// checkpoint yet.
     pub epoch: Option<Epoch>,
-    /// State would be loaded before the tasks of the present version end. `None`: where tasks would be is not
-    /// known now.
+    /// Whether state would be loaded before the tasks of the present version end. `None`: the placement of
+    /// the tasks is not known yet.
     pub loads_ahead: Option<bool>,
 }
 
-/// What happens to a part when a job goes on by another plan.
+/// The fate of a part when the plan of a job changes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fate {
     /// It resumes where it was.
@@ -85,26 +85,26 @@ pub enum Fate {
     Gone,
 }
 
-/// What happens to one part of a job.
+/// The change of one part of a job.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Change {
     /// What becomes of it.
     pub fate: Fate,
-    /// What it is.
+    /// A description of the part.
     pub what: String,
     /// Which part it is.
     pub part: ChangedPart,
-    /// How it gets to the tasks of the new version. `None`: it is not kept, or where tasks will be is decided
-    /// when they begin.
+    /// How it gets to the tasks of the new version. `None`: it is not kept, or the tasks are placed only when
+    /// they begin.
     pub passing: Option<Passing>,
 }
 
 /// A part of a job, before a change and after it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ChangedPart {
-    /// Its identity in the job. `None`: a static table, of which nothing is kept in checkpoints.
+    /// Its identity in the job. `None`: a static table, which is not in checkpoints.
     pub id: Option<OperatorId>,
-    /// Its stage in the plan that runs. `None`: it is new, or no plan runs.
+    /// Its stage in the running plan. `None`: it is new, or no plan is running.
     pub stage: Option<StageId>,
     /// Its stage in the new plan. `None`: it is lost or gone.
     pub next_stage: Option<StageId>,
@@ -118,7 +118,7 @@ impl Change {
         Change { fate, what, part: ChangedPart { id: Some(id), bytes, ..ChangedPart::default() }, passing: None }
     }
 
-    /// Of a table that joins read to its end: its rows stay with them, or it is read again.
+    /// The change of a table that joins read to its end: its rows are kept, or it is read again.
     pub(crate) fn of_static_table(description: &str, (was, is): (Option<StageId>, StageId), stays: bool) -> Change {
         let (fate, what) = match stays {
             true => (Fate::Kept, "goes on as it was read"),
@@ -131,10 +131,7 @@ impl Change {
 }
 
 impl Fate {
-    /// All of them.
-    pub const ALL: [Fate; 4] = [Fate::Kept, Fate::New, Fate::Lost, Fate::Gone];
-
-    /// As users read it.
+    /// The name for users.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -152,14 +149,15 @@ impl fmt::Display for Change {
     }
 }
 
-/// The parts of a checkpoint, a savepoint or a running job, those of a plan, and which of them are the same.
+/// The parts of a checkpoint, a savepoint or a running job, the parts of a plan, and which of them
+/// correspond.
 pub(crate) struct Comparison {
     then: Vec<KeptPart>,
     now: Vec<KeptPart>,
     matching: Matching,
 }
 
-/// A part before and after a change, only before it, or only after it, by its place there.
+/// A part before and after a change, only before it, or only after it, each by its index.
 #[derive(Clone, Copy)]
 enum Pair {
     Kept(usize, usize),
@@ -174,8 +172,8 @@ impl Comparison {
         Comparison { then, now, matching }
     }
 
-    /// What becomes of each part. `tasks` are snapshots of the parts before; `late` says why rows of a source
-    /// may only be late, by its place in the plan.
+    /// The fate of each part. `tasks` are snapshots of the former parts; `late` has the reasons why rows of a
+    /// source may only be late, by the index of the source in the plan.
     pub(crate) fn changes(&self, tasks: &[&TaskState], late: &BTreeMap<usize, String>) -> Vec<Change> {
         let late = |place: usize| late.get(&place).map(|why| format!("; {why}")).unwrap_or_default();
         let change = |pair: Pair| match pair {
@@ -197,7 +195,7 @@ impl Comparison {
         self.pairs().map(change).collect()
     }
 
-    /// The parts before, in their order, then those that are new.
+    /// The former parts, in their order, then the new ones.
     fn pairs(&self) -> impl Iterator<Item = Pair> {
         let pairs = &self.matching.pairs;
         let pair = move |then| pairs.get(&then).map_or(Pair::Dropped(then), |now| Pair::Kept(then, *now));
@@ -205,7 +203,7 @@ impl Comparison {
         (0..self.then.len()).map(pair).chain((0..self.now.len()).filter(is_new).map(Pair::New))
     }
 
-    /// A part that the plan has no place for.
+    /// The change of a part that has no place in the plan.
     fn dropped(&self, index: usize, tasks: &[&TaskState]) -> Change {
         let (part, is_undecided) = (&self.then[index], self.matching.undecided.contains(&index));
         let (fate, what) = match (part.id.kind, is_undecided) {
@@ -223,7 +221,8 @@ impl Comparison {
         Change::new(fate, what, part.id, bytes(part, tasks))
     }
 
-    /// Says in which stages of both plans the parts are. The new one has the identities of those that stay.
+    /// Adds the stages of the parts in both plans. The new plan carries the identities of the parts that
+    /// stay.
     fn place(&self, changes: &mut [Change], present: &Plan, plan: &Plan) {
         let (then, now) = (present.parts(), plan.parts());
         for (change, pair) in changes.iter_mut().zip(self.pairs()) {
@@ -238,19 +237,19 @@ impl Comparison {
         }
     }
 
-    /// The sources whose rows may only be late, with the reasons.
+    /// Descriptions of the sources whose rows may only be late, with the reasons.
     pub(crate) fn titles(&self, late: &BTreeMap<usize, String>) -> Vec<String> {
         late.iter().map(|(place, why)| format!("source {}: {why}", self.now[*place].key)).collect()
     }
 
-    /// The identities that the plan's parts have in what is before it, by those that the plan has of itself.
+    /// For each identity that the plan gives a part itself, the identity of the corresponding former part.
     pub(crate) fn identities(&self) -> BTreeMap<OperatorId, OperatorId> {
         let id = |(from, to): (&usize, &usize)| (self.now[*to].id, self.then[*from].id);
         self.matching.pairs.iter().map(id).collect()
     }
 
-    /// The plan, with the identities of what is before it for the parts that are in it. No identity ever had
-    /// the number `unused` or a higher one.
+    /// The plan, in which parts that correspond to former ones get their identities. No identity ever had the
+    /// number `unused` or a higher one.
     pub(crate) fn carry(&self, plan: &Plan, unused: u32) -> Plan {
         let unused = self.then.iter().map(|part| part.id.number + 1).max().unwrap_or(0).max(unused);
         let mut plan = plan.clone();
@@ -302,8 +301,8 @@ fn bytes(part: &KeptPart, tasks: &[&TaskState]) -> Option<u64> {
     Some(files.collect::<BTreeMap<_, _>>().into_values().sum())
 }
 
-/// What becomes of a running job by another plan, which gets the identities of the parts that stay. `newest`
-/// has the snapshots of its newest checkpoint.
+/// Compares a running job with another plan, which gets the identities of the parts that stay. `newest` has
+/// the snapshots of the job's newest checkpoint.
 pub(crate) fn compare(present: &Plan, plan: &Plan, newest: &[&TaskState]) -> Result<Compared> {
     if present.key_groups != plan.key_groups {
         let (then, now) = (present.key_groups.0, plan.key_groups.0);
@@ -324,7 +323,7 @@ pub(crate) fn compare(present: &Plan, plan: &Plan, newest: &[&TaskState]) -> Res
     Ok(Compared { changes, plan, late })
 }
 
-/// What would become of a running job.
+/// A running job, compared with another plan.
 pub(crate) struct Compared {
     pub(crate) changes: Vec<Change>,
     /// The new plan, with the identities of the parts that stay.
@@ -333,7 +332,7 @@ pub(crate) struct Compared {
     pub(crate) late: Vec<String>,
 }
 
-/// Event time of the sources of a plan that runs.
+/// Event time of the sources of a running plan.
 fn event_times(plan: &Plan) -> Result<Before> {
     let source = |part: anabranch_dataflow::Part<'_>| match part.spec {
         PartSpec::Source(source) => Some(event_time::identity(source).map(|identity| (part.id, identity))),
@@ -342,8 +341,8 @@ fn event_times(plan: &Plan) -> Result<Before> {
     plan.parts().into_iter().filter_map(source).collect()
 }
 
-/// The version of the newest checkpoint of the job whose checkpoints are there: the last change that is
-/// settled.
+/// The plan version of the newest checkpoint of the job with these checkpoints, which is the last completed
+/// change.
 pub fn settled_version(store: &Store) -> Result<Option<PlanVersion>> {
     let entries = Log::new(store.clone()).entries()?;
     let version = |(_, entry): (u64, Result<Entry>)| match entry {
@@ -353,7 +352,7 @@ pub fn settled_version(store: &Store) -> Result<Option<PlanVersion>> {
     Ok(entries.into_iter().filter_map(version).max())
 }
 
-/// The coordinator has these options for the whole life of its job in a process.
+/// Refuses changes of options that the coordinator keeps for the whole life of its job in a process.
 fn check_options(present: &JobOptions, wanted: &JobOptions) -> Result<()> {
     let (was, is) = (&present.checkpoints, &wanted.checkpoints);
     let place = |options: &JobOptions| options.checkpoints.as_ref().map(|of| of.directory.clone());

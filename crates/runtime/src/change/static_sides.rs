@@ -1,9 +1,9 @@
 //! The static sides of joins that a plan version leaves for the next one at their worker.
 //!
-//! A static side is not state: every incarnation reads it again, but for one that begins in order. There, a
-//! join goes on with the side that it had, if the parts of the plan that read it are the same, and if each
-//! worker with tasks of the join had some before. Otherwise all of its tasks read the side again, so that all
-//! of them join with the same rows.
+//! A static side is not state: every incarnation reads it again, unless the incarnation begins with an
+//! orderly change. Then a join keeps its static side if the parts of the plan that read it are the same, and
+//! if each worker with tasks of the join had some before. Otherwise all tasks of the join read the side
+//! again, so that all of them join with the same rows.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -16,13 +16,13 @@ use arrow::datatypes::SchemaRef;
 
 use crate::task::stages::tasks_of;
 
-/// Which worker has which task. Empty: all tasks are here.
+/// The worker of each task. Empty: all tasks are here.
 pub(crate) type Placement = BTreeMap<TaskId, WorkerId>;
 
-/// A join: its stage, and its place in the chain.
+/// A join: its stage, and its index in the chain.
 pub(crate) type Join = (StageId, usize);
 
-/// What a static side consists of: the parts that read it, and the keys of its index.
+/// The definition of a static side: the parts that read it, and the keys of its index.
 #[derive(Debug, PartialEq)]
 struct Definition {
     keys: Vec<Expr>,
@@ -41,14 +41,14 @@ struct Reading {
 }
 
 impl Definition {
-    /// Of a join that gets all rows of its static side.
+    /// The definition for a join whose tasks all get all rows of the static side.
     fn new(plan: &Plan, (stage, place): Join) -> Option<Definition> {
         let OperatorSpec::StaticJoin(spec) = plan.stage(stage).operators.get(place)? else { return None };
         let inputs = || plan.inputs(stage).filter(|exchange| exchange.port == Port::Side(place));
         inputs().all(|exchange| exchange.kind == ExchangeKind::Broadcast).then(|| Definition {
             keys: spec.build_keys.clone(),
             schema: spec.build_schema.clone(),
-            // The place of the join in its chain does not matter.
+            // The index of the join in its chain does not matter.
             inputs: inputs().map(|exchange| Reading { port: Port::Main, ..Reading::new(plan, exchange) }).collect(),
         })
     }
@@ -67,7 +67,7 @@ impl Reading {
     }
 }
 
-/// What the tasks of a worker have left.
+/// The static sides that the tasks of a worker have left.
 #[derive(Default)]
 pub(crate) struct LeftSides(Vec<(Definition, StaticSide, BTreeSet<WorkerId>)>);
 
@@ -82,7 +82,7 @@ impl LeftSides {
         }
     }
 
-    /// The sides with which joins of the next plan version go on.
+    /// The static sides that joins of the next plan version keep.
     pub(crate) fn of(&self, plan: &Plan, placement: &Placement) -> BTreeMap<Join, StaticSide> {
         let mut kept = BTreeMap::new();
         if self.0.is_empty() {
@@ -98,8 +98,8 @@ impl LeftSides {
     }
 }
 
-/// The joins of the next plan version that will go on with the sides that they have, as each worker will find
-/// by what its tasks leave.
+/// The joins of the next plan version that will keep their static sides. Each worker will find the same from
+/// what its tasks leave.
 pub(crate) fn kept((present, were): (&Plan, &Placement), (next, are): (&Plan, &Placement)) -> BTreeSet<Join> {
     let before = |join: Join| Some((Definition::new(present, join)?, workers(present, were, join.0)));
     let before: Vec<(Definition, BTreeSet<WorkerId>)> = places(present).filter_map(before).collect();
@@ -107,7 +107,7 @@ pub(crate) fn kept((present, were): (&Plan, &Placement), (next, are): (&Plan, &P
         let Some(definition) = Definition::new(next, *join) else { return false };
         let same = before.iter().filter(|(of, _)| *of == definition).map(|(_, workers)| workers);
         let (same, all) = (same.collect::<Vec<_>>(), workers(next, are, join.0));
-        // A worker knows only of joins that had tasks there.
+        // A worker knows only the joins that had tasks there.
         let knows = |worker: &WorkerId| {
             let known = same.iter().filter(|workers| workers.contains(worker)).flat_map(|workers| workers.iter());
             all.is_subset(&known.copied().collect())
@@ -126,8 +126,7 @@ fn workers(plan: &Plan, placement: &Placement, stage: StageId) -> BTreeSet<Worke
     tasks_of(plan.stage(stage)).filter_map(|task| placement.get(&task).copied()).collect()
 }
 
-/// The stages whose rows nobody here or elsewhere takes, because all joins that they reach go on with the
-/// sides that they had.
+/// Stages to skip: every join that they feed keeps its static side.
 pub(crate) fn unread(plan: &Plan, kept: &BTreeSet<Join>, here: &BTreeSet<TaskId>) -> BTreeSet<StageId> {
     let is_kept = |exchange: &Exchange| match exchange.port {
         Port::Side(place) => {
@@ -151,7 +150,7 @@ pub(crate) fn unread(plan: &Plan, kept: &BTreeSet<Join>, here: &BTreeSet<TaskId>
     }
 }
 
-/// A table that is not read, because nobody takes its rows.
+/// A table that is not read, because its stage is skipped.
 pub(crate) struct Unread;
 
 impl Source for Unread {

@@ -1,9 +1,8 @@
-//! Removes local copies of state files that are not needed any more, at a worker whose coordinator is in
-//! another process.
+//! Removes obsolete local copies of state files, at a worker whose coordinator is in another process.
 //!
-//! The coordinator removes the files themselves. A copy that is removed too early costs a download and
-//! nothing else. Workers of one machine may share a directory: a worker removes copies of its own tasks, and
-//! those of incarnations that are over.
+//! The coordinator removes the files themselves. Removing a copy too early costs only a download. Workers of
+//! one machine may share a directory: a worker removes copies of its own tasks, and copies of past
+//! incarnations.
 
 use std::collections::BTreeSet;
 
@@ -16,15 +15,15 @@ use anabranch_state::{Store, TaskState};
 pub(crate) struct Collector {
     /// Files of this worker's tasks, each with the epoch of the first snapshot that no longer refers to it.
     dropped: Vec<(Epoch, String)>,
-    /// There may be copies from before this incarnation.
+    /// Whether there may be copies from before this incarnation.
     has_earlier: bool,
-    /// Of those, files that its snapshots may still refer to.
+    /// Of these copies, the files that present snapshots may still refer to.
     kept: BTreeSet<String>,
 }
 
 impl Collector {
-    /// An incarnation starts from this checkpoint: of earlier incarnations only its files are needed.
-    /// `goes_on`: its first snapshots are not complete, because state was handed over or loaded ahead.
+    /// An incarnation starts from this checkpoint: of earlier incarnations only the checkpoint's files are
+    /// needed. `goes_on`: its first snapshots are incremental, because state was handed over or loaded ahead.
     pub(crate) fn start(
         &mut self,
         store: &Store,
@@ -45,8 +44,8 @@ impl Collector {
         self.dropped.extend_from_slice(dropped);
     }
 
-    /// A checkpoint is complete. Of what is from before its incarnation, it needs at most what state goes on
-    /// with.
+    /// A checkpoint is complete. Of the copies from before its incarnation, it needs at most those of state
+    /// that was handed over or loaded ahead.
     pub(crate) fn checkpoint_done(&mut self, store: &Store, incarnation: Incarnation, epoch: Epoch) {
         if std::mem::take(&mut self.has_earlier) {
             store.keep_copies(|name| self.kept.contains(name) || !is_before(name, incarnation));

@@ -1,5 +1,5 @@
-//! Reads and writes the job's log and the checkpoints in it for the coordinator. It carries out and decides
-//! nothing.
+//! Reads and writes the job's log and the checkpoints in it for the coordinator. It executes commands and
+//! decides nothing.
 
 #[cfg(test)]
 mod tests;
@@ -60,7 +60,7 @@ struct Known {
     sequence: u64,
     job: String,
     origin: Option<String>,
-    /// The identities of the plan's parts there, by those that the plan has of itself.
+    /// For each identity that the plan gives a part itself, the identity of the part in the checkpoint.
     ids: BTreeMap<OperatorId, OperatorId>,
     /// No identity ever had this number or a higher one.
     unused: u32,
@@ -146,8 +146,8 @@ impl Journal {
                 };
                 match read {
                     Some(Ok(checkpoint)) => return Ok(Entry::Checkpoint(checkpoint)),
-                    // What cannot be read at the moment may be undamaged; if it does not fit the query, the
-                    // user must decide.
+                    // A manifest that cannot be read at the moment may be undamaged. If it does not fit the
+                    // query, the user must decide.
                     Some(Err(error)) if error.kind() != ErrorKind::Damaged => return Err(error),
                     Some(Err(error)) => _ = aside.insert(id, error),
                     None => {}
@@ -171,10 +171,10 @@ impl Journal {
         Ok(Checkpoint { epoch, incarnation, version, tasks })
     }
 
-    /// The parts of the plan must be those of the checkpoint: then every part is restored, and none starts
-    /// empty. A checkpoint that was taken before the plan changed, and after which the new version has taken
-    /// one, may have other parts: those were compared at the change. Returns the identities of the plan's
-    /// parts in the checkpoint, by those that the plan has of itself.
+    /// Checks that the plan has the parts of the checkpoint: then every part is restored, and none starts
+    /// empty. A checkpoint from before a change that a later checkpoint has completed may have other parts,
+    /// which were compared when the job changed. Returns, for each identity that the plan gives a part
+    /// itself, the identity of the part in the checkpoint.
     fn fits(&self, manifest: &Manifest, is_former: bool) -> Result<BTreeMap<OperatorId, OperatorId>> {
         fits::check_key_groups(manifest, self.key_groups)?;
         let then = &manifest.parts;
@@ -204,8 +204,8 @@ impl Journal {
         self.known.get(&checkpoint).map(|known| (known.job.as_str(), known.origin.as_deref()))
     }
 
-    /// Why entries after this checkpoint are unusable, oldest first; without a checkpoint, why any is.
-    /// Results of the epochs after it may be visible already.
+    /// Why the entries after this checkpoint are unusable, oldest first. Without a checkpoint, why any entry
+    /// is. Results of later epochs may already be visible.
     pub(crate) fn unusable_behind(&self, checkpoint: Option<CheckpointId>) -> impl Iterator<Item = &str> {
         let first = checkpoint.and_then(|id| self.known.get(&id)).map_or(0, |known| known.sequence);
         self.unusable.range(first..).map(|(_, why)| why.as_str())
@@ -262,8 +262,8 @@ impl Journal {
         })
     }
 
-    /// Finds out whether an entry is in the log that could not be appended. A directory loses no answers: if
-    /// the entry is there, the disk has refused to make its name durable.
+    /// Finds out whether a doubtful entry is in the log. A directory does not lose answers: if the entry
+    /// exists, the disk has refused to make its name durable.
     fn settle_doubt(&mut self) -> Result<()> {
         let Some((sequence, entry)) = &self.doubtful else { return Ok(()) };
         self.is_broken = self.log.has(*sequence, entry)?;
@@ -299,32 +299,32 @@ impl Journal {
         }
     }
 
-    /// A running savepoint may need a checkpoint that nothing else keeps any more.
+    /// Keeps the checkpoint that a running savepoint needs and nothing else keeps any more.
     pub(crate) fn take_up_request(&mut self, now: Nanos) -> Result<()> {
         self.requests.take_up(now)
     }
 
-    /// Time until it looks for a request again.
+    /// Time until it polls for a request again.
     pub(crate) fn until_look(&self, now: Nanos) -> Duration {
         self.requests.until_look(now)
     }
 
-    /// Looks for a request for a savepoint. Returns whether there is a new one, which the next checkpoint
+    /// Polls for a request for a savepoint. Returns whether there is a new one, which the next checkpoint
     /// answers.
     pub(crate) fn look_for_requests(&mut self, now: Nanos) -> bool {
         let (found, released) = self.requests.look(now);
-        // Another process may have taken the job over and answered: of what its later checkpoints need,
-        // nothing is known here.
+        // Another process may have taken the job over and answered. This process does not know which objects
+        // the checkpoints of that process need.
         let is_later = |name: &String| incarnation_of(name).is_some_and(|of| of > self.own);
         if !released.is_empty() && !released.iter().any(is_later) {
-            // Files that cannot be removed now only take space, and are removed at the next start.
+            // Objects that cannot be removed now only take space. The next start removes them.
             let _ = self.remove(&released);
         }
         found
     }
 
-    /// The job has ended in this process. If another process has taken it over, the job continues there, and
-    /// that process answers.
+    /// The job has ended in this process. If another process has taken the job over, that process answers
+    /// requests.
     pub(crate) fn ended(&self) {
         if self.last.is_some_and(|last| self.log.ends_with(last).unwrap_or(false)) {
             self.requests.ended();
@@ -344,7 +344,7 @@ impl Journal {
             incarnation,
             tasks: tasks.into_values().collect(),
         };
-        // A coordinator that the tasks have left may still be writing one of the same epoch.
+        // A former coordinator of the same tasks may still be writing a manifest of the same epoch.
         let name = format!("manifests/{}-{}-{sequence}.txt", incarnation.0, epoch.0);
         let blob = self.store.put(&name, encode_manifest(&manifest)?.into())?;
         let names = manifest.names().chain([name]).collect();
@@ -359,7 +359,7 @@ impl Journal {
             Found::Nothing => Answer::Entry(None),
             Found::Passed => Answer::Passed,
             Found::Entry(stored) => {
-                // An entry that was written here, and whose answer was lost, is in the log after all.
+                // An entry of this process whose answer was lost is in the log after all.
                 if let Stored::Checkpoint { incarnation, epoch, .. } = &stored
                     && self.known.contains_key(&(*incarnation, *epoch))
                 {
@@ -381,17 +381,16 @@ impl Journal {
         self.remove(&old.names)
     }
 
-    /// Removes those of these objects that nothing else needs. A task's snapshots refer to an object without
-    /// a gap: what a later snapshot than those of the known checkpoints needs of an older one, the known ones
-    /// need too.
+    /// Removes those of these objects that nothing else needs. Snapshots refer to an object in consecutive
+    /// checkpoints only: an old object that a later checkpoint needs is also needed by the known ones.
     pub(crate) fn remove(&self, names: &BTreeSet<String>) -> Result<()> {
         let known = self.known.values().flat_map(|known| &known.names);
         let needed: BTreeSet<&String> = known.chain(self.requests.held()).collect();
         self.store.delete_all(names.iter().filter(|name| !needed.contains(name)).map(String::as_str))
     }
 
-    /// Removes what earlier incarnations have left: files of no checkpoint. It does not touch files of later
-    /// ones, in case this process has already lost the job.
+    /// Removes files of earlier incarnations that belong to no checkpoint. It leaves the files of later
+    /// incarnations, in case this process has already lost the job.
     pub(crate) fn remove_strays(&self, own: Incarnation) -> Result<()> {
         let is_earlier = |name: &str| incarnation_of(name).is_some_and(|of| of < own);
         let known = self.known.values().flat_map(|known| &known.names);
@@ -412,14 +411,14 @@ impl Journal {
         Log::new(store.clone()).entries().is_ok_and(|entries| entries.iter().any(|(_, entry)| later(entry)))
     }
 
-    /// The error for a request to the log that hangs for longer than an entry may take.
+    /// The error for a request to the log that hangs for longer than the timeout of checkpoints.
     pub(crate) fn no_answer(store: &Store) -> Error {
         Error::outside("the place of checkpoints does not answer")
             .at(store.place().to_owned())
             .remedy("check it, or allow more time ('checkpoint-timeout'); started again, the job resumes from its newest checkpoint")
     }
 
-    /// The error of a coordinator whose number another process has taken.
+    /// The error of a coordinator whose number in the log another process has taken.
     pub(crate) fn lost(store: &Store) -> Error {
         Error::fenced("another process has taken the job over")
             .at(store.place().to_owned())
@@ -436,7 +435,7 @@ fn incarnation_of(name: &str) -> Option<Incarnation> {
     file.split_once('-')?.0.parse().ok().map(Incarnation)
 }
 
-/// The log of a job without checkpoints: no other process knows of it, so every write succeeds.
+/// The log of a job without checkpoints: no other process knows the job, so every write succeeds.
 pub(crate) fn in_memory<S>(command: &Command<S>) -> Option<(u64, Answer<S>)> {
     match command {
         Command::Append(sequence, _) => Some((*sequence, Answer::Appended)),

@@ -1,5 +1,5 @@
-//! Starts a new job from a savepoint: with the state and the positions for which its query still has a place.
-//! The parts of the query that have one take over their identities.
+//! Starts a new job from a savepoint: with the state and positions of the parts that its query still has.
+//! These parts keep their identities.
 //!
 //! The new job has its own name, which distinguishes its results from those of the savepoint's job; that job
 //! may still be running.
@@ -35,12 +35,12 @@ impl Origin {
         }
     }
 
-    /// Where it is.
+    /// The place of the savepoint.
     pub(crate) fn place(&self) -> &str {
         self.store.place()
     }
 
-    /// What the savepoint has state of.
+    /// The parts with state in the savepoint.
     #[must_use]
     pub fn parts(&self) -> &[KeptPart] {
         &self.manifest.parts
@@ -68,7 +68,7 @@ impl Origin {
             .remedy("give a new place; or omit the savepoint, and the job resumes from the last checkpoint there")
     }
 
-    /// What happens to each part with state, of the savepoint and of the plan.
+    /// The fate of each part with state, of the savepoint and of the plan.
     pub fn compare(&self, plan: &Plan) -> Result<Vec<Change>> {
         let (comparison, late) = self.late_in(plan)?;
         Ok(comparison.changes(&self.manifest.tasks.iter().collect::<Vec<_>>(), &late))
@@ -96,19 +96,18 @@ impl Origin {
         Ok(Comparison::of(self.manifest.parts.clone(), plan.kept_parts()))
     }
 
-    /// The plan, with the savepoint's identities for the parts that are in it.
+    /// The plan, with the savepoint's identities for parts that it has in common with the savepoint.
     pub(crate) fn carry(&self, plan: &Plan) -> Result<Plan> {
         let comparison = self.comparison(plan)?;
         Ok(comparison.carry(plan, self.manifest.unused))
     }
 
-    /// What the savepoint has of the parts of a plan that [carries](Origin::carry) its identities.
+    /// The state of the parts of a plan that [carries](Origin::carry) the savepoint's identities.
     pub(crate) fn load(&self, plan: &Plan) -> JobState {
         JobState::of(&self.store, self.of_plan(plan).iter())
     }
 
-    /// Ensures that everything is undamaged that the savepoint has of the parts of a plan that carries its
-    /// identities.
+    /// Checks that the files of the parts of a plan that carries the savepoint's identities are undamaged.
     pub(crate) fn check(&self, plan: &Plan) -> Result<()> {
         check(&self.store, self.of_plan(plan).iter(), Check::Content)
     }
@@ -119,7 +118,7 @@ impl Origin {
     }
 }
 
-/// What a task's snapshot has of these parts. What sinks have prepared does not belong to the new job.
+/// The part of a task's snapshot for these parts. Prepared results of sinks do not belong to the new job.
 fn of_parts(task: &TaskState, parts: &BTreeSet<OperatorId>) -> TaskState {
     let mut task = TaskState { sink: None, ..task.clone() };
     let is = |kind, number| parts.contains(&OperatorId { kind, number });
@@ -139,8 +138,8 @@ mod tests {
 
     use super::*;
 
-    /// Event time of the partitions continues where it was, and the new job does not show what the
-    /// savepoint's job shows.
+    /// Event time of the partitions continues, and the new job does not publish results of the savepoint's
+    /// job.
     #[test]
     fn positions_and_watermarks_are_kept_and_what_sinks_had_prepared_is_left_out() {
         let blob = Blob { name: "prepared/1".into(), bytes: 1, crc32: 1 };

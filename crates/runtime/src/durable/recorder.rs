@@ -23,12 +23,12 @@ pub(crate) struct Recorder {
     store: Store,
     identities: Identities,
     assignment: Assignment,
-    /// Stages of which no checkpoint has anything.
+    /// Stages without any part in checkpoints.
     static_stages: BTreeSet<StageId>,
     incarnation: Incarnation,
     clock: Arc<dyn Clock>,
     files: BTreeMap<(TaskId, OperatorId), OperatorFiles>,
-    /// What sinks have prepared and not made visible, as stored.
+    /// Prepared results of sinks that are not visible yet, as stored.
     prepared: BTreeMap<(TaskId, &'static str, Epoch), Blob>,
     /// State files, each with the epoch of the first snapshot that no longer refers to it.
     dropped: Vec<(Epoch, String)>,
@@ -52,7 +52,7 @@ impl Recorder {
         }
     }
 
-    /// Works until all senders of snapshots are gone. Snapshots wait in memory: at most one of each task and
+    /// Works until all senders of snapshots are gone. Snapshots wait in memory: at most one for each task and
     /// pending checkpoint.
     pub(crate) fn run(mut self, snapshots: &Receiver<Snapshot>, mail: &dyn Mail) -> Recorder {
         while let Ok(snapshot) = snapshots.recv() {
@@ -61,7 +61,7 @@ impl Recorder {
         self
     }
 
-    /// The newest checkpoint has these files of an operator, which goes on.
+    /// An operator continues with these files of the newest checkpoint.
     pub(crate) fn go_on(&mut self, task: TaskId, operator: OperatorId, files: OperatorFiles) {
         self.files.insert((task, operator), files);
     }

@@ -26,7 +26,7 @@ struct Current {
     request: Request,
     /// When it was found or renewed.
     renewed: Nanos,
-    /// Names of what belongs to the checkpoint that answered it.
+    /// Names of the objects of the checkpoint that answered it.
     answered: Option<BTreeSet<String>>,
 }
 
@@ -91,10 +91,10 @@ impl Requests {
             }
             (_, waiting) => {
                 let released = self.current.take().and_then(|current| current.answered).unwrap_or_default();
-                // The requesting process waits for this acknowledgement; without it the request counts as not
-                // found, and is found again.
+                // The requesting process waits for this acknowledgement. Without it, the request does not
+                // count as found, and is found again.
                 let found = waiting.filter(|request| request.acknowledge(&self.store).is_ok());
-                // A process that had the job before may have answered just now.
+                // The former process of the job may have answered just now.
                 let found = found.and_then(|request| Some((self.answered(&request).ok()?, request)));
                 self.current = found.map(|(answered, request)| Current { request, renewed: now, answered });
                 (self.current.as_ref().is_some_and(|current| current.answered.is_none()), released)
@@ -108,7 +108,7 @@ impl Requests {
         let answer = Answer::Checkpoint { epoch, manifest: manifest.clone() };
         let answered = match current.request.answer(&self.store, &answer) {
             Ok(true) => Some(names.clone()),
-            // Another process was faster, or this one was and did not receive the store's answer.
+            // Another process was faster, or this process has answered and the store's response was lost.
             Ok(false) => self.answered(&current.request).unwrap_or(None),
             Err(_) => None,
         };

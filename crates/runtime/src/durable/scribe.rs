@@ -1,9 +1,9 @@
-//! Carries out the coordinator's commands for the job's log on a separate thread, and looks for requests for
+//! Executes the coordinator's commands for the job's log on a separate thread, and polls for requests for
 //! savepoints.
 //!
 //! When all tasks have acknowledged an epoch, the coordinator lets the scribe write the manifest and the
-//! entry in the job's log: with that entry the checkpoint exists. What nothing needs any more is removed
-//! while there is nothing else to do: a slow store does not hold the job up with that.
+//! entry in the job's log: with that entry the checkpoint exists. The scribe removes obsolete objects only
+//! when it is idle, so that a slow store does not delay the job.
 
 use std::collections::{BTreeSet, VecDeque};
 use std::sync::Arc;
@@ -16,13 +16,13 @@ use anabranch_state::TaskState;
 
 use crate::durable::journal::Journal;
 
-/// Something to do for the scribe.
+/// Work for the scribe.
 pub(crate) enum Task {
     /// A command of the coordinator for the log.
     Log(Box<Command<TaskState>>),
-    /// Checkpoints are of this plan from here on.
+    /// The plan of the following checkpoints.
     Plan(Arc<Plan>),
-    /// The tasks of this incarnation follow; those of earlier ones are gone.
+    /// The tasks of this incarnation follow; the tasks of earlier ones have ended.
     Begin(Incarnation),
     /// State files to which no snapshot of this epoch or a later one refers.
     Dropped(Vec<(Epoch, String)>),
@@ -30,20 +30,19 @@ pub(crate) enum Task {
 
 /// What the scribe reports to the coordinator.
 pub(crate) enum FromScribe {
-    /// The answer to a command. The reason is given for an answer that does not decide anything.
+    /// The answer to a command. If the answer is indecisive, the reason is given.
     Store(u64, Answer<TaskState>, Option<Error>),
     /// There is a request for a savepoint, which the next checkpoint answers.
     Requested,
-    /// The job cannot go on with its log.
+    /// The job cannot continue with its log.
     Broken(Error),
 }
 
-/// Something that nothing needs any more. What cannot be removed only takes space, and is removed at the next
-/// start.
+/// Obsolete objects. Objects that cannot be removed only take space. The next start removes them.
 enum Removal {
-    /// By a command of the coordinator.
+    /// Objects that a command of the coordinator names.
     Log(Box<Command<TaskState>>),
-    /// Files that earlier incarnations than this one have left.
+    /// Files that incarnations before this one have left.
     Strays(Incarnation),
     /// Files of these names, if no checkpoint has them.
     Files(BTreeSet<String>),
@@ -91,7 +90,7 @@ impl Scribe {
         self.journal.ended();
     }
 
-    /// Looks for a request for a savepoint, if it is time to.
+    /// Polls for a request for a savepoint, if it is time to.
     pub(crate) fn look(&mut self) -> Option<FromScribe> {
         self.journal.look_for_requests(self.clock.now()).then_some(FromScribe::Requested)
     }
@@ -141,10 +140,10 @@ impl Scribe {
         }
     }
 
-    /// Removes what nothing needs any more: the next of it. False if there is nothing to remove.
+    /// Does the next removal of obsolete objects. Returns false if there is none.
     pub(crate) fn remove_next(&mut self) -> bool {
         let Some(removal) = self.removals.pop_front() else { return false };
-        // What cannot be removed now is removed at the next start.
+        // Objects that cannot be removed now are removed at the next start.
         let _ = match removal {
             Removal::Log(command) => self.journal.carry_out(*command).map(|_| ()),
             Removal::Strays(incarnation) => self.journal.remove_strays(incarnation),
@@ -153,8 +152,8 @@ impl Scribe {
         true
     }
 
-    /// Lets go of state files to which only abandoned checkpoints could have referred: a checkpoint of
-    /// `epoch` is in the log, so none of an earlier epoch will follow. Files of an older checkpoint are
+    /// Removes state files to which only abandoned checkpoints could have referred: a checkpoint of `epoch`
+    /// is in the log, so no checkpoint of an earlier epoch will follow. Files of an older checkpoint are
     /// removed together with it.
     fn remove_dropped(&mut self, epoch: Epoch) {
         let decided: BTreeSet<String> =
@@ -180,7 +179,7 @@ mod tests {
         let plan = Plan::new(KeyGroups(128), JobOptions::default(), Vec::new(), Vec::new());
         let journal = Journal::new(store.clone(), "ads".into(), &plan);
         let mut scribe = Scribe::new(journal, Arc::new(ManualClock::default()));
-        // Neither the first one nor the second is committed.
+        // Neither the first checkpoint nor the second is committed.
         for epoch in 1..4 {
             store.put(&format!("state/1-{epoch}-1.0-0.arrow"), Vec::new().into()).expect("written");
             let before = format!("state/1-{}-1.0-0.arrow", epoch - 1);

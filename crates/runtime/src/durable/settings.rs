@@ -8,24 +8,25 @@ use anabranch_protocol::coordinator::{Adaptive, Config, GroupSizing, Quiet, Rest
 use crate::durable::takeover::Checkpointing;
 use crate::task::stages::tasks_of;
 
-/// Checkpoints in a row that may fail.
+/// Number of consecutive checkpoints that may fail.
 const FAILURES_TOLERATED: u32 = 3;
 /// Number of checkpoints to keep: the last one, and one before it in case the last is damaged.
 const KEPT: usize = 2;
-/// Pause before the first restart, and the longest.
+/// Pause before the first restart, and the longest pause.
 const PAUSE: Duration = Duration::from_millis(100);
 const PAUSE_MAX: Duration = Duration::from_secs(10);
-/// Time without a failure after which the count of failures starts again.
+/// Time without a failure after which the count of failures is reset.
 const WELL: Duration = Duration::from_secs(60);
 /// Time that cancelled tasks have to end before the job continues without them, or fails.
 const CANCEL: Duration = Duration::from_secs(60);
-/// A task that restores its state reports its progress at most so often.
+/// The shortest time between two reports of a task that restores its state.
 const PROGRESS: Duration = Duration::from_secs(1);
-/// Number of epochs' times after which a group is not the next of several that follow each other.
+/// A pause of this number of epochs separates two groups: the later one does not count as following the
+/// other.
 const PAUSE_EPOCHS: u32 = 3;
-/// The longest time between two grants to sources that pass nothing on.
+/// The longest time between two grants to sources without output.
 const QUIET_MAX: Duration = Duration::from_secs(2);
-/// Within one process no message is lost.
+/// Messages within one process are not lost, so they are never repeated.
 const NEVER: Duration = Duration::MAX;
 
 /// The tasks of a plan.
@@ -49,8 +50,8 @@ pub(crate) fn config(plan: &Plan, checkpointing: Option<&Checkpointing>) -> Conf
         checkpoint_timeout: checkpointing.map_or(NEVER, |checkpointing| checkpointing.timeout),
         checkpoint_failures_max: FAILURES_TOLERATED,
         checkpoints_kept: KEPT,
-        // Limits a restore without progress. A restore of much state takes as long as it needs, and so does
-        // opening tables.
+        // Limits a restore that makes no progress. Restoring much state, and opening tables, may take as long
+        // as it needs.
         start_timeout: checkpointing.map_or(NEVER, |checkpointing| checkpointing.timeout),
         cancel_timeout: CANCEL,
         restart: Restart {
@@ -68,13 +69,13 @@ pub(crate) fn config(plan: &Plan, checkpointing: Option<&Checkpointing>) -> Conf
     }
 }
 
-/// All tables that a plan writes, those beside the rows of sources too.
+/// All tables that a plan writes, including those for malformed and late rows.
 fn sinks_of(plan: &Plan) -> impl Iterator<Item = &SinkSpec> {
     plan.stages.iter().flat_map(|stage| stage.sink.iter().chain(stage.source.iter().flat_map(SourceSpec::sinks)))
 }
 
-/// When groups are granted to sources that pass nothing on, or little. If nobody waits for the ends of
-/// epochs, few rows are no reason for more of them than no rows: a checkpoint that is due gets its epoch in
+/// When groups are granted to sources with little or no output. If nobody waits for the ends of epochs,
+/// sources with little output need no more epochs than sources without: a due checkpoint gets its epoch in
 /// any case.
 fn quiet(options: &JobOptions, nobody_waits: bool) -> Option<Quiet> {
     let soon = options.epoch_interval.saturating_mul(PAUSE_EPOCHS);
@@ -82,14 +83,13 @@ fn quiet(options: &JobOptions, nobody_waits: bool) -> Option<Quiet> {
     (soon < QUIET_MAX).then_some(Quiet { soon, pause, longest: QUIET_MAX })
 }
 
-/// How often a task that restores its state reports its progress: several times within the time that a
-/// restore without progress may take.
+/// How often a task that restores its state reports progress: several times within the time limit of a
+/// restore that makes no progress.
 pub(crate) fn progress_interval(checkpoint_timeout: Duration) -> Duration {
     PROGRESS.min(checkpoint_timeout / 4)
 }
 
-/// Groups that size themselves are limited so that checkpoints, which end groups, come as often as they
-/// should.
+/// The size of adaptive groups is limited so that checkpoints, which end groups, meet their interval.
 fn group_size(options: &JobOptions, checkpoint_interval: Option<Duration>) -> GroupSizing {
     let group = &options.group;
     if let Some(epochs) = group.epochs {

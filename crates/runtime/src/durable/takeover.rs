@@ -1,4 +1,4 @@
-//! Takes a job over: the log decides who owns it, and the newest undamaged checkpoint what it resumes from.
+//! Takes a job over: the log decides who owns it, and the job resumes from the newest undamaged checkpoint.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -21,56 +21,55 @@ const FOLDERS: [&str; 6] = ["log", "manifests", "state", "prepared", "requests",
 /// How a job takes checkpoints.
 #[derive(Clone, Debug)]
 pub struct Checkpointing {
-    /// Where they are kept.
+    /// Where checkpoints are kept.
     pub store: Store,
     /// Time between the starts of two checkpoints.
     pub interval: Duration,
-    /// Time after which a checkpoint is abandoned; also the time for which the store may refuse an entry of
-    /// the log.
+    /// Time after which a checkpoint is abandoned, and for which the store may refuse an entry of the log.
     pub timeout: Duration,
     /// Consecutive failures after which the tasks are restarted.
     pub restart_attempts: u32,
-    /// Name of the job if it does not resume from a checkpoint: no other job that ever wrote to the same
-    /// places has it.
+    /// Name of the job if it does not resume from a checkpoint. No other job that ever wrote to the same
+    /// places may have it.
     pub new_job: String,
-    /// Distinguishes the starts of the job by this process from those by others: see [`random_seed`].
+    /// Distinguishes this start of the job from starts by other processes: see [`random_seed`].
     pub seed: u64,
 }
 
 /// How much of a checkpoint is read before tasks resume from it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Check {
-    /// Everything: damage is found while an older checkpoint can be used instead.
+    /// All files completely: damage is found while an older checkpoint can be used instead.
     #[default]
     Content,
-    /// Of an object store, the names and sizes of files. Other damage is found by the tasks that read them:
-    /// then the job fails, and is to be started again with the other check.
+    /// In an object store, the names and sizes of files. Other damage is found by the tasks that read the
+    /// files: then the job fails, and must be started again with the other check.
     Sizes,
 }
 
 /// A job whose current incarnation is in the log.
 pub(crate) struct TakenOver {
-    /// The plan, with the identities that its parts have in the checkpoint or in the savepoint that the job
-    /// resumes from.
+    /// The plan, with the identities of its parts in the checkpoint or the savepoint that the job resumes
+    /// from.
     pub(crate) plan: Plan,
     pub(crate) coordinator: Coordinator<TaskState>,
     pub(crate) incarnation: Incarnation,
     /// The checkpoint that the job resumes from.
     pub(crate) from: Option<Checkpoint<TaskState>>,
-    /// The tasks of the incarnation go on: nothing is resumed.
+    /// Whether the tasks of the incarnation continue: then nothing is restored.
     pub(crate) adopts: bool,
     /// Whether sinks must commit what the checkpoint contains.
     pub(crate) commits: bool,
     pub(crate) scribe: Scribe,
     /// Name of the job.
     pub(crate) job: String,
-    /// Names that it had before.
+    /// Its former names.
     pub(crate) former: FormerNames,
     /// Notices for the user: what the job resumes from, and what it skipped.
     pub(crate) notices: Vec<String>,
 }
 
-/// Tasks that run while no coordinator has them.
+/// Tasks that run without a coordinator.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Running {
     pub(crate) incarnation: Incarnation,
@@ -81,8 +80,8 @@ pub(crate) struct Running {
 }
 
 impl Running {
-    /// Whether these are the tasks of a plan, and know the newest checkpoint of the log. They may have
-    /// started from an older one, because this one was found damaged.
+    /// Whether these tasks run this plan, and know the newest checkpoint of the log. They may have started
+    /// from an older one, because the newest one was found damaged.
     fn run(&self, newest: CheckpointId, plan: &Plan) -> bool {
         (newest.0 == self.incarnation || self.from == Some(newest)) && plan.fingerprint().ok() == Some(self.plan)
     }
@@ -92,9 +91,9 @@ impl Running {
 pub(crate) enum Begun {
     /// The coordinator owns the job.
     Start(Incarnation, Option<Checkpoint<TaskState>>),
-    /// The coordinator owns the job, whose tasks run. This is its newest checkpoint.
+    /// The coordinator owns the job, whose tasks are running. This is its newest checkpoint.
     Adopt(Incarnation, Option<Checkpoint<TaskState>>),
-    /// The job has ended before.
+    /// The job had ended before.
     Ended,
     /// Another process was faster.
     Fenced,
@@ -108,8 +107,8 @@ fn newest(entries: &[(u64, Entry<TaskState>)]) -> Option<CheckpointId> {
     })
 }
 
-/// Drives a coordinator until it starts the tasks, or knows that it must not. `answer` carries out the
-/// commands for the log.
+/// Drives a coordinator until it starts the tasks, or knows that it must not. `answer` executes the commands
+/// for the log.
 pub(crate) fn begin(
     coordinator: &mut Coordinator<TaskState>,
     clock: &dyn Clock,
@@ -132,7 +131,7 @@ pub(crate) fn begin(
 }
 
 impl Checkpointing {
-    /// Takes the job over: the process that ran it before can commit nothing from here on. Reads the newest
+    /// Takes the job over: the process that ran it before can no longer commit anything. Reads the newest
     /// undamaged checkpoint; for each newer one that is damaged, it begins once more. Without any checkpoint,
     /// the job starts from `origin`. `None`: the job has ended before. An error if another process takes the
     /// job over meanwhile: that process keeps it. If all tasks of the newest incarnation are `running`, they
@@ -160,7 +159,7 @@ impl Checkpointing {
             // Before any file is removed.
             journal.take_up_request(clock.now())?;
             let owner = Owner(owners.next_u64());
-            // Without a checkpoint nothing says under which name the tasks write.
+            // Without a checkpoint, the names under which the tasks write are unknown.
             let newest = newest(&entries);
             let runs = |of: &Running| newest.is_some_and(|id| of.run(id, &journal.carry(plan, id)));
             let running = running.filter(runs).map(|running| running.incarnation);
@@ -216,7 +215,7 @@ impl Checkpointing {
         }
     }
 
-    /// Checks a checkpoint: damage is to be found while an older one can be used instead. A damaged one is
+    /// Checks a checkpoint: damage must be found while an older one can be used instead. A damaged one is
     /// recorded in `aside`.
     fn is_undamaged(
         &self,
@@ -227,7 +226,7 @@ impl Checkpointing {
     ) -> Result<bool> {
         match check(&self.store, checkpoint.tasks.values(), how) {
             Ok(()) => Ok(true),
-            // The next owner removes files of the checkpoints that it does not need.
+            // The next owner removes the files of checkpoints that it does not need.
             Err(error) if error.kind() == ErrorKind::Damaged && Journal::is_taken_over(&self.store, own) => {
                 Err(Journal::lost(&self.store))
             }
@@ -239,11 +238,11 @@ impl Checkpointing {
         }
     }
 
-    /// Ensures that a place without a log has no checkpoints either: without the log it is unknown which of
+    /// Checks that a place without a log has no checkpoints either: without the log it is unknown which of
     /// them count.
     fn check_new_place(&self) -> Result<()> {
         for folder in ["manifests", "state", "prepared"] {
-            // Files that a crashed process was still writing (`name#...`) do not belong to a checkpoint yet.
+            // Files that a crashed process was writing (`name#...`) do not belong to a checkpoint.
             if let Some(name) = self.store.list(folder)?.iter().find(|name| !name.contains('#')) {
                 return Err(Error::user(format!("there are files of checkpoints ({name}), but the job's log is missing"))
                     .at(format!("{}/log", self.store.place()))
@@ -256,7 +255,7 @@ impl Checkpointing {
         Ok(())
     }
 
-    /// A notice for the user of a new job, if its place contains files that are not its own.
+    /// A notice for the user of a new job, if its place contains files of others.
     fn others(&self) -> Result<Option<String>> {
         let is_other = |name: &String| !FOLDERS.contains(&name.as_str()) && !name.starts_with('.');
         let others: Vec<String> = self.store.top()?.into_iter().filter(is_other).collect();
@@ -266,8 +265,8 @@ impl Checkpointing {
         }))
     }
 
-    /// A job that started from a savepoint and has no checkpoint of its own starts from it again, or not at
-    /// all. A job that started otherwise cannot use a savepoint now.
+    /// A job that started from a savepoint and has no checkpoint of its own must start from it again. A job
+    /// that started otherwise cannot use a savepoint now.
     fn check_origin(
         &self,
         journal: &mut Journal,
@@ -299,7 +298,7 @@ impl Checkpointing {
         let Some(id) = from else { return (self.new_job.clone(), journal.origin.clone()) };
         let (job, origin) = journal.job_of(id).unwrap_or((&self.new_job, None));
         let job = match journal.unusable_behind(from).next().is_some() {
-            // Epochs repeat whose results may be visible already: sinks must not treat the new results as the
+            // Epochs are repeated whose results may be visible: sinks must not treat the new results as the
             // same.
             true => format!("{job}-{}", incarnation.0),
             false => job.to_owned(),
@@ -308,7 +307,7 @@ impl Checkpointing {
     }
 }
 
-/// Largest number of incarnations whose names are among a job's former names.
+/// Limit of the incarnations whose names are among a job's former names.
 const FORMER_NAMES_MAX: u64 = 8;
 
 /// The names that a job had before damaged checkpoints were skipped.
@@ -317,7 +316,7 @@ pub struct FormerNames {
     /// The first incarnation under the current name.
     since: Incarnation,
     /// The name in the checkpoint that the job resumes from, then the names that later incarnations may have
-    /// had: their checkpoints can no longer be read.
+    /// had: the checkpoints of those can no longer be read.
     names: Vec<String>,
 }
 
@@ -332,7 +331,7 @@ impl FormerNames {
         FormerNames { since: own, names: [job.to_owned()].into_iter().chain(later).collect() }
     }
 
-    /// The names that matter to an incarnation that resumes from a checkpoint of this incarnation.
+    /// The names that an incarnation needs that resumes from a checkpoint of this incarnation.
     pub(crate) fn behind(&self, checkpoint: Incarnation) -> &[String] {
         if checkpoint < self.since { &self.names } else { &[] }
     }
@@ -363,12 +362,12 @@ pub(crate) fn resumes(incarnation: Incarnation, epoch: Epoch) -> String {
     format!("resumes from the checkpoint of epoch {}, incarnation {}", epoch.0, incarnation.0)
 }
 
-/// The notice that nothing is resumed.
+/// The notice that the tasks were adopted.
 fn adopted(incarnation: Incarnation) -> String {
     format!("this coordinator has adopted the tasks of incarnation {}", incarnation.0)
 }
 
-/// What a job resumes from has of parts: those of the newest checkpoint at a place, or else those of a
+/// The parts that a job resumes with: those of the newest checkpoint at a place, or else those of a
 /// savepoint.
 pub fn present(checkpoints: Option<&Store>, origin: Option<&Origin>) -> Result<Vec<KeptPart>> {
     let contents = checkpoints.map_or(Ok(None), Contents::read_if_any)?;
@@ -385,7 +384,7 @@ pub(crate) fn begin_with(origin: Option<&Origin>, plan: &Plan) -> Result<Plan> {
     Ok(plan)
 }
 
-/// Checks everything that these snapshots refer to. An error if something is damaged.
+/// Checks everything that these snapshots refer to. Damage is an error.
 pub(crate) fn check<'a>(store: &Store, tasks: impl Iterator<Item = &'a TaskState> + Clone, how: Check) -> Result<()> {
     let blobs = tasks.flat_map(|task| {
         let files = task.operators.iter().flat_map(|operator| &operator.files).map(|file| &file.blob);
@@ -397,12 +396,12 @@ pub(crate) fn check<'a>(store: &Store, tasks: impl Iterator<Item = &'a TaskState
     blobs.map(|blob| store.get_blob(blob)).try_for_each(|read| read.map(drop))
 }
 
-/// Whether sinks have prepared anything that this checkpoint contains.
+/// Whether the checkpoint contains prepared results of sinks.
 fn is_prepared(checkpoint: &Checkpoint<TaskState>) -> bool {
     checkpoint.tasks.values().any(|task| task.prepared().next().is_some())
 }
 
-/// A number that no other process draws.
+/// A random number.
 #[must_use]
 pub fn random_seed() -> u64 {
     #[expect(clippy::disallowed_types, reason = "its keys are random, and nothing is ordered by them")]

@@ -1,6 +1,6 @@
-//! Arrays as buffers and back. An array is written as numbers (its rows, its nulls, the length of each
-//! buffer) and its buffers as they are, children after parents. The schema is known from the plan and is not
-//! sent.
+//! Encodes arrays as buffers and back. An array is written as numbers (its rows, its nulls, the length of
+//! each buffer) and its buffers unchanged, children after parents. The schema is known from the plan and is
+//! not sent.
 //!
 //! Only the rows of a slice are written. Buffers begin at multiples of [`ALIGN`], which suits every type.
 
@@ -16,14 +16,14 @@ use arrow::datatypes::{GenericBinaryType, GenericStringType};
 /// Where buffers begin: a multiple of this number of bytes.
 pub(super) const ALIGN: usize = 64;
 
-/// About so many views say how much of its buffers an array uses.
+/// Number of views that are sampled to estimate how much of its buffers an array uses.
 const VIEWS_SAMPLED: usize = 512;
-/// For buffers of more bytes all views are looked at: what is sent too much counts.
+/// In larger buffers all views are read: unused bytes that are sent are costly.
 const SAMPLED_BYTES_MAX: usize = 1 << 20;
 /// Bytes of a string that are in its view.
 const VIEW_INLINE_MAX: u32 = 12;
 
-/// `bytes`, and what is between them and the next buffer.
+/// `bytes`, including the padding before the next buffer.
 pub(super) fn padded(bytes: usize) -> usize {
     bytes.next_multiple_of(ALIGN)
 }
@@ -34,13 +34,12 @@ pub(super) struct Parts {
     /// Each as four bytes, the lowest first.
     pub(super) numbers: Vec<u8>,
     pub(super) buffers: Vec<Buffer>,
-    /// Of the buffers, each with what is after it.
+    /// Bytes of the buffers, each with its padding.
     pub(super) bytes: usize,
 }
 
 impl Parts {
-    /// A number too large for the format stands for a frame that is too large to be sent: its parts are
-    /// thrown away.
+    /// A number too large for the format means a frame that is too large to be sent: its parts are discarded.
     fn number(&mut self, number: usize) {
         self.numbers.extend_from_slice(&u32::try_from(number).unwrap_or(u32::MAX).to_le_bytes());
     }
@@ -115,7 +114,7 @@ impl Parts {
         self.buffer(array.values().slice_with_length(start, len));
     }
 
-    /// Adds offsets that begin at 0. Returns where the values begin, and their number.
+    /// Adds offsets that begin at 0. Returns the index of the first value, and the number of values.
     fn offsets<O: arrow::array::OffsetSizeTrait>(&mut self, offsets: &OffsetBuffer<O>) -> (usize, usize) {
         let (first, last) = (offsets[0], offsets[offsets.len() - 1]);
         self.buffer(match first.as_usize() {
@@ -128,7 +127,7 @@ impl Parts {
     fn views<T: ByteViewType + ?Sized>(&mut self, array: &GenericByteViewArray<T>) {
         let buffers = array.data_buffers();
         let held: usize = buffers.iter().map(Buffer::len).sum();
-        // The copy costs less than sending twice as much, or many small buffers.
+        // A copy costs less than sending twice as much, or many small buffers.
         let is_sparse = held > 0 && 2 * bytes_used(array.views(), held) < held;
         if is_sparse || buffers.len() > 16 + array.len() / 64 {
             return self.views_with(&array.gc());
@@ -143,10 +142,9 @@ impl Parts {
     }
 }
 
-/// Bytes of the strings that are not in the views themselves; of many views, what a sample of them lets
-/// expect if the buffers are not large.
+/// Bytes of the strings outside of the views. For many views over small buffers, an estimate from a sample.
 fn bytes_used(views: &[u128], held: usize) -> usize {
-    // An odd step meets all rows of data that repeat themselves after 2, 4, 8, ... rows.
+    // An odd step samples all kinds of rows in data that repeats after 2, 4, 8, ... rows.
     let step = if held > SAMPLED_BYTES_MAX { 1 } else { (views.len() / VIEWS_SAMPLED).max(1) | 1 };
     let sampled = views.iter().step_by(step);
     let used = sampled.clone().map(|view| *view as u32).filter(|bytes| *bytes > VIEW_INLINE_MAX);
@@ -192,7 +190,7 @@ impl<'a> Reader<'a> {
         Ok(Reader { numbers: found, body, at: padded(bytes) })
     }
 
-    /// Everything must have been read.
+    /// Checks that everything was read.
     pub(super) fn end(self) -> Result<()> {
         match self.numbers.is_empty() && self.at == self.body.len() {
             true => Ok(()),
@@ -300,7 +298,7 @@ fn short_strings_are_ascii(views: &[u128]) -> bool {
     views.iter().fold(0, |bits, view| bits | not_ascii(view)) == 0
 }
 
-/// What a peer sent is not what a worker sends.
+/// The error for data that no worker sends.
 pub(super) fn malformed(what: impl Into<String>) -> Error {
     Error::outside(format!("a frame is malformed: {}", what.into()))
 }

@@ -1,4 +1,4 @@
-//! What both ends of a connection have in common: how it ends, the socket, and its two threads.
+//! The common parts of both ends of a connection: how it ends, the socket, and its two threads.
 
 use std::fmt::Debug;
 use std::io::Read;
@@ -17,14 +17,14 @@ use super::hello::{broken, place_of};
 use super::wire::Wire;
 use crate::task::threads::no_thread;
 
-/// How long workers wait for each other.
+/// Time limits between workers.
 #[derive(Clone, Copy, Debug)]
 pub struct Patience {
-    /// An end that has sent nothing for so long says that it lives.
+    /// An end that has sent nothing for this time sends a beat.
     pub beat: Duration,
-    /// A peer of which nothing came for so long is given up: its process stands still, or the link is cut.
+    /// A peer that was silent for this time is given up: its process stands still, or the link is cut.
     pub silence_max: Duration,
-    /// The connections of an incarnation must be there after this time.
+    /// Time limit for the connections of an incarnation.
     pub connect_max: Duration,
 }
 
@@ -35,15 +35,15 @@ impl Default for Patience {
     }
 }
 
-/// What carries the bytes of a connection, as far as its end is concerned.
+/// The carrier of a connection's bytes, which can be shut down.
 pub(crate) trait Socket: Debug + Send + Sync {
-    /// Nothing comes and nothing goes any more. It may be closed already.
+    /// Stops both directions. It may be closed already.
     fn shutdown(&self);
 }
 
 impl Socket for Wire {
     fn shutdown(&self) {
-        // Errors say that it is closed.
+        // An error means that it is closed.
         let _ = self.stream.shutdown(Shutdown::Both);
     }
 }
@@ -60,7 +60,7 @@ pub(super) struct Link {
 
 #[derive(Debug)]
 enum End {
-    /// This end needs it no more.
+    /// This end no longer needs it.
     Closed,
     Failed(String),
 }
@@ -69,7 +69,7 @@ impl Link {
     pub(super) fn new(wire: &Arc<Wire>, peer: WorkerId, patience: Patience) -> Result<Arc<Link>> {
         let stream = &wire.stream;
         let place = format!("{peer} at {}", place_of(stream));
-        // Rows wait in exchanges already, as long as the user wants: not in the system too.
+        // Exchanges buffer rows for as long as the user wants: the system must not buffer them too.
         let set = stream.set_nodelay(true).and_then(|()| stream.set_read_timeout(Some(patience.silence_max)));
         set.map_err(|error| broken(&error).at(place.clone()))?;
         Ok(Link::over(Arc::<Wire>::clone(wire), place))
@@ -80,7 +80,8 @@ impl Link {
         Arc::new(Link { socket, place, end: Mutex::new(None), has_finished: AtomicBool::new(false) })
     }
 
-    /// The first failure ends the connection for all threads. The later ones follow from it.
+    /// Records the first failure, which ends the connection for all threads. Later ones are consequences of
+    /// it.
     pub(super) fn fail(&self, error: &Error) {
         self.set_end(End::Failed(error.to_string()));
     }
@@ -104,8 +105,7 @@ impl Link {
         }
     }
 
-    /// Starts a thread. Whatever it ends with, `end` is called after it; an error or a panic ends the
-    /// connection.
+    /// Starts a thread. `end` is called after it in any case; an error or a panic ends the connection.
     pub(super) fn spawn(
         self: &Arc<Self>,
         name: &str,

@@ -13,7 +13,7 @@ pub struct Deadline {
 }
 
 impl Deadline {
-    /// The work ends after this time.
+    /// The work must end within this time.
     #[must_use]
     pub fn after(limit: Duration) -> Deadline {
         let clock = SystemClock::new();
@@ -21,7 +21,7 @@ impl Deadline {
         Deadline { clock, end }
     }
 
-    /// What is left, or an error if nothing is.
+    /// The remaining time, or an error if there is none.
     pub fn left(&self) -> io::Result<Duration> {
         let left = self.end.after(self.clock.now());
         if left.is_zero() { Err(ErrorKind::TimedOut.into()) } else { Ok(left) }
@@ -37,7 +37,7 @@ pub struct Limited<'a> {
 }
 
 impl Limited<'_> {
-    /// The first byte that the peer sends. It stays to be read. There is none if the peer sends nothing.
+    /// The first byte that the peer sends, without consuming it. `None` if the peer sends nothing.
     pub fn first_byte(&self) -> io::Result<Option<u8>> {
         let mut first = [0];
         self.stream.set_read_timeout(Some(self.deadline.left()?))?;

@@ -1,4 +1,4 @@
-//! Where a worker listens: connections of all its jobs come here and wait for their incarnations.
+//! Where a worker listens: the connections of all its jobs arrive here and wait for their incarnations.
 
 use std::net::{Shutdown, SocketAddr, TcpStream};
 use std::sync::Arc;
@@ -12,10 +12,12 @@ use super::hello::Greeting;
 use super::keys::{Keys, Peer};
 use super::registry::Registry;
 
-/// Bytes of the secret, at least, where other machines can connect.
+/// Limit of the connections that have not introduced themselves: the oldest is dropped for a new one.
+const GREETINGS_MAX: usize = 64;
+/// Minimal length of the secret in bytes, where other machines can connect.
 const TOKEN_MIN: usize = 16;
 
-/// Accepts the connections of one worker. One for all its jobs.
+/// Accepts the connections of one worker, for all its jobs.
 pub struct Endpoint {
     shared: Arc<Shared>,
     acceptor: Acceptor,
@@ -29,7 +31,7 @@ struct Shared {
 
 impl Endpoint {
     /// Listens for other workers. They must know the same `token`, of at most 256 bytes. With `keys` all
-    /// connections are encrypted, which an address needs that other machines reach.
+    /// connections are encrypted, which is required for an address that other machines reach.
     pub fn listen(
         address: SocketAddr,
         me: WorkerId,
@@ -39,7 +41,7 @@ impl Endpoint {
         Endpoint::listen_with(address, me, (token, keys), Patience::default(), clock)
     }
 
-    /// Listens, with other times than the standard ones.
+    /// Listens, with other time limits than the standard ones.
     pub fn listen_with(
         address: SocketAddr,
         me: WorkerId,
@@ -88,8 +90,8 @@ impl Endpoint {
         &self.shared.registry
     }
 
-    /// Refuses a peer to which a connection would not be encrypted where others can read it, or would end at
-    /// another machine.
+    /// Refuses a peer if the connection to it would not be encrypted although others can read it, or would
+    /// end at another machine.
     pub(crate) fn check(&self, peer: &Peer) -> Result<()> {
         let why = match (is_loopback(peer.address), peer.key, &self.shared.keys) {
             (_, Some(_), _) | (true, None, None) => return Ok(()),
@@ -100,17 +102,30 @@ impl Endpoint {
         Err(Error::outside(why).at(peer.address.to_string()).remedy(remedy))
     }
 
-    /// Ends the connections of an incarnation and those that still come: tasks that wait for their peers end
-    /// with an error, and so does [`Wiring::connect`](crate::network::wiring::Wiring::connect).
+    /// Ends the present and future connections of an incarnation: tasks that wait for their peers end with an
+    /// error, and so does [`Wiring::connect`](crate::network::wiring::Wiring::connect).
     pub fn cancel(&self, job: u64, incarnation: Incarnation) {
         self.shared.registry.cancel(job, incarnation);
     }
 }
 
-/// Whether only processes of this machine reach the address.
+/// Whether the address is reachable only from this machine.
 #[must_use]
 pub fn is_loopback(address: SocketAddr) -> bool {
     address.ip().to_canonical().is_loopback()
+}
+
+/// Ends a thread that accepts connections at this address, and that ends with its next connection. If no
+/// connection can be made, the thread is abandoned.
+pub fn end_accepting(mut address: SocketAddr, thread: JoinHandle<()>) {
+    if address.ip().is_unspecified() {
+        let is_v4 = address.is_ipv4();
+        address.set_ip(if is_v4 { IpAddr::V4(Ipv4Addr::LOCALHOST) } else { IpAddr::V6(Ipv6Addr::LOCALHOST) });
+    }
+    if TcpStream::connect_timeout(&address, Duration::from_secs(1)).is_ok() {
+        // A panic of the thread has ended it as well.
+        let _ = thread.join();
+    }
 }
 
 impl Drop for Endpoint {
@@ -122,11 +137,65 @@ impl Drop for Endpoint {
 impl Host for Shared {
     const DROPPED: Shutdown = Shutdown::Both;
 
-    fn greet(&self, stream: TcpStream, stranger: Stranger) {
-        let greeting = Greeting::begin(stream, self.keys.as_ref()).map_err(|error| stranger.explain(error));
-        // It has said who it is, so it counts as waiting from now on.
-        drop(stranger);
-        self.registry.note(greeting.and_then(|greeting| self.registry.greet(Box::new(greeting))));
+    /// The accepting thread. Each connection has a thread until its incarnation is known, so a silent one
+    /// delays no other.
+    fn accept(self: &Arc<Self>, listener: &TcpListener) {
+        loop {
+            let accepted = listener.accept();
+            let mut state = self.lock();
+            if state.closed {
+                return;
+            }
+            match accepted {
+                Ok((stream, _)) => {
+                    // A second handle of the same socket, to shut it down.
+                    let Ok(own) = stream.try_clone().map(Arc::new) else { continue };
+                    state.accepted += 1;
+                    let number = state.accepted;
+                    state.greetings.insert(number, own);
+                    if state.greetings.len() > GREETINGS_MAX
+                        && let Some((_, oldest)) = state.greetings.pop_first()
+                    {
+                        // Its thread sees the end of the stream.
+                        let _ = oldest.shutdown(Shutdown::Both);
+                    }
+                    drop(state);
+                    self.spawn(stream, number);
+                }
+                // The limit of open files may be exceeded for the moment.
+                Err(_) => drop(self.changed.wait_timeout_while(state, RETRY, |state| !state.closed)),
+            }
+        }
+    }
+
+    fn spawn(self: &Arc<Self>, stream: TcpStream, number: u64) {
+        let greeting = Greeted { shared: Arc::clone(self), number };
+        let greet = move || greeting.shared.registry.note(greeting.greet(stream));
+        // Without a thread the connection is closed, and its end is counted.
+        if let Err(error) = std::thread::Builder::new().name("greet".into()).spawn(greet) {
+            self.registry.note(Err(no_thread(&error)));
+        }
+    }
+}
+
+/// A connection that is being greeted.
+struct Greeted {
+    shared: Arc<Shared>,
+    number: u64,
+}
+
+impl Greeted {
+    fn greet(&self, stream: TcpStream) -> Result<()> {
+        let greeting = Greeting::begin(stream, self.shared.keys.as_ref());
+        // It has introduced itself, so it counts as waiting from now on.
+        let was_dropped = self.shared.lock().greetings.remove(&self.number).is_none();
+        match greeting {
+            Ok(greeting) => self.shared.registry.greet(Box::new(greeting)),
+            Err(_) if was_dropped => {
+                Err(Error::outside(format!("more than {GREETINGS_MAX} connections have not said who they are")))
+            }
+            Err(error) => Err(error),
+        }
     }
 
     fn note(&self, error: Error) {

@@ -8,13 +8,13 @@
 //! 24  bytes of the body: u32, plan version: u32         56  checksum of the header: u64
 //! ```
 //!
-//! Numbers begin with their lowest byte. What a kind does not use is 0. The body begins with the numbers of
-//! its arrays, four bytes each, and continues with their buffers (`arrays`). The checksum is XXH3 (64 bits):
-//! it shows that two ends disagree on where a frame begins. A body has none. What travels between machines is
-//! authenticated by TLS, and a loopback address does not leave the memory.
+//! Numbers are little-endian. Fields that a kind does not use are 0. The body begins with the numbers of its
+//! arrays, four bytes each, and continues with their buffers (`arrays`). The checksum is XXH3 (64 bits): it
+//! detects that two ends disagree on where a frame begins. A body has none: TLS authenticates frames between
+//! machines, and a loopback address does not leave the memory.
 //!
-//! The moment at which a record was read is local time. It travels as an age, taken when the frame is
-//! written, so a latency does not include the time on the wire.
+//! The time at which a record was read is local. It is sent as an age, taken when the frame is written, so a
+//! latency does not include the time on the wire.
 
 use std::io::IoSlice;
 
@@ -31,14 +31,14 @@ use super::arrays::{ALIGN, Parts, Reader, malformed, padded};
 pub const HEADER_BYTES: usize = 64;
 /// The largest body. A batch that needs more is divided by its rows.
 pub const FRAME_BYTES_MAX: usize = 64 << 20;
-/// Rows of a frame, at most.
+/// Limit of the rows of a frame.
 const ROWS_MAX: usize = 1 << 16;
-/// Numbers of a frame, at most: each can make the receiver create a buffer.
+/// Limit of the numbers of a frame: each can make the receiver create a buffer.
 const NUMBERS_MAX: usize = 1 << 18;
 
 const ZEROS: [u8; ALIGN] = [0; ALIGN];
 
-/// What a frame says about itself: the content of its header.
+/// The content of a frame's header.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Frame {
     /// The channel, as numbered for the connection.
@@ -63,18 +63,18 @@ pub(super) enum Content {
     },
     Idle,
     Marker(Marker),
-    /// From the receiver: so many bytes may be on their way on the channel.
+    /// From the receiver: this number of bytes may be in flight on the channel.
     Limit {
         bytes: u64,
     },
-    /// From the receiver: so many bytes are no longer on their way.
+    /// From the receiver: this number of bytes is no longer in flight.
     Credit {
         bytes: u64,
     },
-    /// From either end: nothing follows, and all that the peer sent before its own end has arrived.
+    /// From either end: nothing follows, and everything that the peer sent before its own end has arrived.
     End,
-    /// What is the watermark of the receiving task, once it has taken the first `sent` envelopes of the
-    /// channel?
+    /// From the sender: asks for the watermark of the receiving task after the first `sent` envelopes of the
+    /// channel.
     Question {
         sent: u64,
     },
@@ -176,7 +176,7 @@ impl Frame {
     }
 }
 
-/// The fields of a header, each where the head of this file shows it.
+/// The fields of a header, at the offsets that the head of this file shows.
 #[derive(Default)]
 struct Fields {
     kind: u8,
@@ -252,7 +252,7 @@ pub(super) fn is_sealed(header: &[u8; HEADER_BYTES]) -> bool {
     sealed == *header
 }
 
-/// A frame that is to be written: its buffers are those of the arrays.
+/// A frame to be written: its buffers are those of the arrays.
 #[derive(Debug)]
 pub struct Encoded {
     frame: Frame,
@@ -268,7 +268,7 @@ impl Encoded {
         Encoded { frame, header: [0; HEADER_BYTES], numbers: Vec::new(), buffers: Vec::new(), born }
     }
 
-    /// What the frame says about itself.
+    /// The header's content.
     pub fn frame(&self) -> &Frame {
         &self.frame
     }
@@ -283,22 +283,22 @@ impl Encoded {
         self.header = self.frame.header();
     }
 
-    /// Adds what is to be written: header, numbers and buffers.
+    /// Adds the slices to be written: header, numbers and buffers.
     pub fn slices<'a>(&'a self, slices: &mut Vec<IoSlice<'a>>) {
         slices.push(IoSlice::new(&self.header));
         slices.extend(parts(&self.numbers, &self.buffers).map(IoSlice::new));
     }
 }
 
-/// The body: each part, and the zeros before the next one.
+/// The body: each buffer with its padding.
 fn parts<'a>(numbers: &'a [u8], buffers: &'a [Buffer]) -> impl Iterator<Item = &'a [u8]> {
     let parts = std::iter::once(numbers).chain(buffers.iter().map(Buffer::as_slice));
     let with_zeros = |part: &'a [u8]| [part, &ZEROS[..padded(part.len()) - part.len()]];
     parts.flat_map(with_zeros).filter(|bytes| !bytes.is_empty())
 }
 
-/// Frames for an envelope. A batch becomes several if it has more than `bytes_wanted`, as long as it has
-/// several rows.
+/// Encodes an envelope. A batch of more than `bytes_wanted` becomes several frames, as long as it has several
+/// rows.
 pub fn encode(
     envelope: &Envelope,
     channel: u32,
@@ -349,7 +349,7 @@ fn rows(
     Ok(())
 }
 
-/// The envelope of a frame, and for rows its body. `None` if the frame has none.
+/// The envelope of a frame, and for rows its body. `None` if the frame is no envelope.
 pub fn decode(frame: &Frame, body: &Buffer, schema: &SchemaRef, clock: &dyn Clock) -> Result<Option<Envelope>> {
     let born = |age_ns: u64| Nanos(clock.now().0.saturating_sub(age_ns));
     Ok(Some(match frame.content {

@@ -18,7 +18,7 @@ use super::pool::Pool;
 use super::wire::Wire;
 use crate::task::returns::{Next, Permit, Question, Return, Returns};
 
-/// Headers are read together up to this number of bytes. Larger bodies are read to where they stay.
+/// Headers are read together up to this number of bytes. Larger bodies are read directly into their buffers.
 const HEADERS_READ: usize = 8 << 10;
 
 /// What the receiver knows of a channel.
@@ -26,13 +26,13 @@ const HEADERS_READ: usize = 8 << 10;
 pub struct IncomingChannel {
     /// Of the rows, from the plan.
     pub schema: SchemaRef,
-    /// Bytes that may be on their way.
+    /// Limit of the bytes in flight.
     pub limit: u64,
 }
 
-/// Where a connection delivers. No method may wait.
+/// The receiver of a connection's envelopes. No method may wait.
 pub trait Deliver: Send + Sync {
-    /// An envelope has come. The limits bound what is held.
+    /// An envelope has arrived. Credit bounds the bytes that are held.
     fn envelope(&self, channel: usize, envelope: Envelope, permit: Permit);
 
     /// The sender asks for the watermark of the receiving task. A newer question replaces an older one.
@@ -50,7 +50,7 @@ pub struct Incoming {
     threads: Threads,
 }
 
-/// Whether the channels that a sender announces are those that are awaited.
+/// Checks that a sender announces the expected channels.
 pub(super) fn check_channels(hello: &Hello, channels: &[IncomingChannel]) -> Result<()> {
     let fields = channels.iter().flat_map(|channel| channel.schema.fields());
     if let Some(error) = fields.map(|field| check_type(field.data_type())).find_map(Result::err) {
@@ -89,7 +89,7 @@ impl Incoming {
         Ok(incoming)
     }
 
-    /// A connection that was accepted, and whose bytes the caller carries.
+    /// An accepted connection whose bytes the caller carries.
     pub(super) fn over(
         link: Arc<Link>,
         hello: &Hello,
@@ -128,13 +128,13 @@ impl Drop for Incoming {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Wanted {
     Header,
-    /// The body of the frame, of so many bytes.
+    /// The body of the frame, of this number of bytes.
     Body(usize),
     /// The peer has sent everything.
     Nothing,
 }
 
-/// What the receiving end does with what it reads, without its socket.
+/// The reading side of the receiving end, without its socket.
 pub(super) struct Receiving {
     returns: Arc<Returns>,
     schemas: Vec<SchemaRef>,
@@ -146,7 +146,7 @@ pub(super) struct Receiving {
 }
 
 impl Receiving {
-    /// A header has come. Nothing is allocated for a frame that the sender has no credit for.
+    /// Handles a header. Nothing is allocated for a frame that exceeds the sender's credit.
     pub(super) fn header(&mut self, header: &[u8; HEADER_BYTES]) -> Result<Wanted> {
         let frame = Frame::read(header)?;
         if frame.incarnation != self.incarnation {
@@ -175,7 +175,7 @@ impl Receiving {
         }
     }
 
-    /// The body of the last frame has come.
+    /// Handles the body of the last frame.
     pub(super) fn body(&mut self, body: &Buffer) -> Result<()> {
         match self.awaited.take() {
             Some((frame, permit)) => self.envelope(&frame, permit, body),
@@ -192,7 +192,7 @@ impl Receiving {
         Ok(())
     }
 
-    /// What follows when nothing is read any more: tasks learn how the connection has ended.
+    /// Called when nothing more is read: tasks learn how the connection has ended.
     pub(super) fn ending(&self, link: &Arc<Link>) -> impl FnOnce() + Send + 'static {
         let (link, deliver, returns) = (Arc::clone(link), Arc::clone(&self.deliver), Arc::clone(&self.returns));
         move || {
@@ -202,7 +202,7 @@ impl Receiving {
     }
 }
 
-/// What the receiving end writes, without its socket.
+/// The writing side of the receiving end, without its socket.
 pub(super) struct Credits {
     returns: Arc<Returns>,
     incarnation: Incarnation,
@@ -214,18 +214,18 @@ impl Credits {
         Frame { channel: channel as u32, incarnation: self.incarnation, content }.header()
     }
 
-    /// What is written first: the limit of each channel.
+    /// The first frames: the limit of each channel.
     pub(super) fn limits(&self) -> Vec<[u8; HEADER_BYTES]> {
         let limits = self.returns.limits().into_iter().enumerate();
         limits.map(|(channel, bytes)| self.header(channel, Content::Limit { bytes })).collect()
     }
 
-    /// What is written next, at once. `None`: nothing is there.
+    /// The next thing to write, if there is any now.
     pub(super) fn poll(&mut self) -> Option<Next> {
         self.returns.poll(&mut self.due)
     }
 
-    /// What [`Next::Send`] was about.
+    /// The frames that [`Next::Send`] announced.
     pub(super) fn due(&mut self) -> Vec<[u8; HEADER_BYTES]> {
         let content = |of| match of {
             Return::Credit(bytes) => Content::Credit { bytes },
@@ -235,12 +235,12 @@ impl Credits {
         due.into_iter().map(|(channel, of)| self.header(channel, content(of))).collect()
     }
 
-    /// Says that this process lives.
+    /// The beat: this process lives.
     pub(super) fn beat(&self) -> [u8; HEADER_BYTES] {
         self.header(0, Content::Beat)
     }
 
-    /// The last thing to write, unless the connection has failed.
+    /// The last frame, unless the connection has failed.
     pub(super) fn finish(&self, link: &Link) -> Option<[u8; HEADER_BYTES]> {
         link.outcome().ok().map(|()| self.header(0, Content::End))
     }

@@ -1,9 +1,9 @@
-//! The keys with which workers prove to each other who they are, and the encryption that follows from them.
+//! The keys by which workers authenticate each other, and the encryption based on them.
 //!
-//! A worker makes a key pair when it starts. Its public key travels with its address over the control
-//! connections. So the other workers know it, and accept exactly it: as a raw public key (RFC 7250), without
-//! a certificate, a name or a date. The worker that connects proves with the common secret, in its hello,
-//! that it belongs to the cluster.
+//! A worker generates a key pair when it starts. Its public key is distributed with its address over the
+//! control connections. So the other workers know it, and accept exactly it: as a raw public key (RFC 7250),
+//! without a certificate, a name or a date. The connecting worker proves with the common secret, in its
+//! hello, that it belongs to the cluster.
 
 use std::fmt;
 use std::net::SocketAddr;
@@ -23,10 +23,10 @@ use serde::de::Error as _;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 const KEY_BYTES: usize = 32;
-/// What precedes an Ed25519 key in its usual form (RFC 8410).
+/// The prefix of an Ed25519 key in its usual encoding (RFC 8410).
 const PREFIX: [u8; 12] = [0x30, 0x2a, 0x30, 0x05, 0x06, 0x03, 0x2b, 0x65, 0x70, 0x03, 0x21, 0x00];
 
-/// A worker's key pair: it proves who listens.
+/// The key pair by which a listening worker authenticates itself.
 #[derive(Clone)]
 pub struct Keys {
     public: PublicKey,
@@ -42,8 +42,8 @@ pub struct PublicKey([u8; KEY_BYTES]);
 pub struct Peer {
     /// The address that others reach.
     pub address: SocketAddr,
-    /// The key that the worker proves. `None`: connections to it are not encrypted, so the address is of this
-    /// machine only.
+    /// The key by which the worker authenticates itself. `None`: connections to it are not encrypted, so the
+    /// address must be on this machine.
     pub key: Option<PublicKey>,
 }
 
@@ -51,13 +51,13 @@ fn failed(error: &impl fmt::Display) -> Error {
     Error::internal(format!("TLS cannot be set up: {error}"))
 }
 
-/// Only processes of the same release talk to each other.
+/// All peers are of the same release, so one set of algorithms suffices.
 fn provider() -> Arc<CryptoProvider> {
     Arc::new(ring::default_provider())
 }
 
 impl Keys {
-    /// Makes a key pair that nobody else has.
+    /// Generates a key pair.
     pub fn generate() -> Result<Keys> {
         let pair = ::ring::signature::Ed25519KeyPair::generate_pkcs8(&::ring::rand::SystemRandom::new());
         let pair = pair.map_err(|error| failed(&error))?;
@@ -74,12 +74,12 @@ impl Keys {
             .with_no_client_auth()
             .with_cert_resolver(Arc::new(AlwaysResolvesServerRawPublicKeys::new(Arc::new(certified))));
         let mut config = config;
-        // Connections live long and are few: no session is ever resumed.
+        // Connections are few and long-lived: no session is ever resumed.
         config.send_tls13_tickets = 0;
         Ok(Keys { public: key, config: Arc::new(config) })
     }
 
-    /// What other workers must know.
+    /// The public key.
     #[must_use]
     pub fn public(&self) -> PublicKey {
         self.public
@@ -91,7 +91,7 @@ impl Keys {
     }
 }
 
-/// Without the private key.
+/// Omits the private key.
 impl fmt::Debug for Keys {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.public.fmt(f)

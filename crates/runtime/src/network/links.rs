@@ -22,7 +22,7 @@ const RETRY: Duration = Duration::from_millis(50);
 /// The longest time of one attempt.
 const ATTEMPT: Duration = Duration::from_secs(5);
 
-/// What a worker receives from another one.
+/// The channels from another worker.
 pub(crate) struct Expected {
     pub(crate) channels: Vec<IncomingChannel>,
     pub(crate) deliver: Arc<dyn Deliver>,
@@ -37,15 +37,15 @@ pub(crate) struct Links {
 }
 
 struct State {
-    /// Workers whose connections have not come.
+    /// Workers that have not connected yet.
     awaited: BTreeMap<WorkerId, Expected>,
     /// Workers whose connections are being accepted.
     opening: usize,
     incoming: Vec<Arc<Incoming>>,
     outgoing: BTreeMap<WorkerId, Arc<Outgoing>>,
-    /// The connection that waits to be accepted.
+    /// The connection that is being established.
     connecting: Option<TcpStream>,
-    /// Why not all connections come.
+    /// Why some connections are missing.
     failure: Option<Error>,
     closed: bool,
 }
@@ -69,8 +69,8 @@ impl Links {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// A worker of the incarnation has connected. An error is one of this connection; that of an awaited
-    /// worker also fails [`Links::wait`].
+    /// Accepts the connection of a worker of the incarnation. An error is one of this connection; for an
+    /// expected worker it also fails [`Links::wait`].
     pub(super) fn accept(&self, arrival: Box<dyn Arrival>) -> Result<()> {
         let (from, place) = (arrival.hello().from, arrival.place());
         let mut state = self.lock();
@@ -106,7 +106,7 @@ impl Links {
         outcome
     }
 
-    /// Connects to a worker. Tries again while it does not listen.
+    /// Connects to a worker. Retries while it does not listen.
     pub(crate) fn connect(&self, hello: &Hello, peer: &Peer, token: &[u8], deadline: Nanos) -> Result<()> {
         let Peer { address, key } = *peer;
         loop {
@@ -132,7 +132,7 @@ impl Links {
         }
     }
 
-    /// A worker has accepted the connection to it, or has not.
+    /// Records whether a worker has accepted the connection.
     pub(super) fn connected(&self, to: WorkerId, outgoing: Result<Outgoing>) -> Result<()> {
         let mut state = self.lock();
         if state.closed {
@@ -142,7 +142,7 @@ impl Links {
         Ok(())
     }
 
-    /// Waits for a while. An error if the connections are closed.
+    /// Pauses. An error if the connections are closed.
     fn pause(&self, time: Duration) -> Result<()> {
         let state = self.lock();
         let waited = self.changed.wait_timeout_while(state, time, |state| !state.closed);
@@ -152,7 +152,7 @@ impl Links {
         }
     }
 
-    /// Waits until all workers have connected that send to this one.
+    /// Waits until all workers that send to this one have connected.
     pub(crate) fn wait(&self, deadline: Nanos) -> Result<()> {
         let mut state = self.lock();
         loop {
@@ -165,7 +165,7 @@ impl Links {
         }
     }
 
-    /// The same without waiting. `None`: not all are there yet.
+    /// Like [`Links::wait`], without waiting. `None`: some are still missing.
     pub(super) fn poll(&self, deadline: Nanos) -> Option<Result<()>> {
         self.lock().outcome(self.clock.now(), deadline)
     }
@@ -180,19 +180,19 @@ impl Links {
         }
     }
 
-    /// Waits until the peers have received everything that was sent, and until they have sent everything.
+    /// Waits until the peers have received everything, and have sent everything.
     pub(crate) fn finish(&self) -> Result<()> {
         let state = self.lock();
         let outgoing: Vec<Arc<Outgoing>> = state.outgoing.values().cloned().collect();
         let incoming = state.incoming.clone();
         drop(state);
         let outcome = outgoing.iter().map(|outgoing| outgoing.finish()).fold(Ok(()), Result::and);
-        // Tasks that need more than has come have failed.
+        // Tasks that need more input than has arrived have failed.
         incoming.iter().for_each(|incoming| drop(incoming.join()));
         outcome
     }
 
-    /// Ends all connections now, and those that still come.
+    /// Ends all present and future connections now.
     pub(crate) fn close(&self) {
         let mut state = self.lock();
         state.closed = true;
@@ -205,13 +205,13 @@ impl Links {
         let awaited = std::mem::take(&mut state.awaited);
         drop(state);
         self.changed.notify_all();
-        // Nothing comes from these any more.
+        // These will not connect any more.
         awaited.values().for_each(|expected| expected.deliver.ended(&|| Err(Error::cancelled())));
     }
 }
 
 impl State {
-    /// Whether all workers have connected, or why they do not. `None`: that is not known yet.
+    /// Whether all workers have connected, or why they have not. `None`: undecided.
     fn outcome(&mut self, now: Nanos, deadline: Nanos) -> Option<Result<()>> {
         if self.closed {
             return Some(Err(Error::cancelled()));

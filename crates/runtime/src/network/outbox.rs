@@ -1,8 +1,8 @@
-//! Where tasks and the writer of a connection meet: frames that have credit wait here to be written, the
-//! others wait for credit.
+//! Where tasks and the writer of a connection meet: frames with credit wait here to be written, other frames
+//! wait for credit.
 //!
-//! A channel takes frames only when none of its own wait for credit. So what is held here is at most the sum
-//! of the limits that the receiver has set, and the frames of one envelope per channel.
+//! A channel accepts frames only when none of its own wait for credit. So this holds at most the sum of the
+//! limits that the receiver has set, and the frames of one envelope per channel.
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -28,7 +28,7 @@ struct State<T> {
     queue: VecDeque<T>,
     /// Frames that wait for credit, of all channels.
     waiting: usize,
-    /// Channels on which something may follow.
+    /// Channels that have not sent their last frame.
     open: usize,
     tasks_wait: usize,
     writer_waits: bool,
@@ -40,7 +40,7 @@ struct Channel<T> {
     credit: SendCredit,
     /// Frames that wait for credit, each with its bytes.
     waiting: VecDeque<(u64, T)>,
-    /// The question that was sent last: what is known once the receiver has taken so many envelopes.
+    /// The question that was sent last, as the number of envelopes before it.
     asked: Option<u64>,
     /// The newest answer: the question, and the receiver's watermark.
     answer: Option<(u64, EventTime)>,
@@ -49,21 +49,21 @@ struct Channel<T> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Phase {
     Open,
-    /// What was added is still written.
+    /// Nothing more is added. Added frames are still written.
     Finished,
     Closed,
 }
 
-/// The connection takes nothing any more.
+/// The connection accepts nothing more.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Closed;
 
-/// What the writer has to do.
+/// What the writer does next.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Next {
     /// Write the frames that it was given.
     Write,
-    /// Nothing came in time: the peer must hear that this process lives.
+    /// Send a beat: there was no frame in time.
     Beat,
     /// Nothing more.
     End,
@@ -90,7 +90,7 @@ impl<T> Outbox<T> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The limit of a channel that takes frames now. `None` if it has no room.
+    /// The limit of a channel that accepts frames now. `None` if it has no room.
     pub(crate) fn room(&self, channel: usize) -> Result<Option<u64>, Closed> {
         let state = self.lock();
         match state.phase {
@@ -99,7 +99,7 @@ impl<T> Outbox<T> {
         }
     }
 
-    /// Waits until a channel takes frames, or until the connection takes nothing any more.
+    /// Waits until a channel accepts frames, or until the connection is closed.
     pub(crate) fn wait_for_room(&self, channel: usize) {
         let mut state = self.lock();
         while state.phase == Phase::Open && state.channels[channel].room().is_none() {
@@ -109,8 +109,8 @@ impl<T> Outbox<T> {
         }
     }
 
-    /// Adds the frames of an envelope, each with its bytes. What has no credit waits for it. After the `last`
-    /// frames of all channels the connection is finished.
+    /// Adds the frames of an envelope, each with its bytes. Frames without credit wait for it. After the
+    /// `last` frames of all channels the connection is finished.
     pub(crate) fn push(
         &self,
         channel: usize,
@@ -136,25 +136,25 @@ impl<T> Outbox<T> {
         Ok(())
     }
 
-    /// The receiver's watermark when it had taken the first `sent` envelopes of a channel, if it has said so.
+    /// The receiver's watermark after the first `sent` envelopes of a channel, if it has answered.
     pub(crate) fn reached(&self, channel: usize, sent: u64) -> Option<EventTime> {
         self.lock().channels[channel].answer.filter(|(asked, _)| *asked >= sent).map(|(_, time)| time)
     }
 
-    /// Adds the question how far the receiver's watermark is once it has taken the `asked` envelopes that
-    /// were sent so far, unless one that is answered after the first `sent` was asked already.
+    /// Asks for the receiver's watermark after the `asked` envelopes sent so far, unless a pending question
+    /// will answer for the first `sent`.
     pub(crate) fn ask(&self, channel: usize, sent: u64, asked: u64, question: impl FnOnce() -> (u64, T)) {
         let mut state = self.lock();
         let of = &mut state.channels[channel];
         if of.asked.is_none_or(|asked| asked < sent) {
             of.asked = Some(asked);
             drop(state);
-            // A connection that is closed does not answer.
+            // A closed connection does not answer.
             let _ = self.push(channel, [question()], false);
         }
     }
 
-    /// The receiver answers a question.
+    /// The receiver has answered a question.
     pub(crate) fn answered(&self, channel: usize, asked: u64, time: EventTime) -> Result<(), &'static str> {
         self.change(channel, |channel| match channel.asked.is_some_and(|newest| asked <= newest) {
             true => {
@@ -197,7 +197,7 @@ impl<T> Outbox<T> {
         }
     }
 
-    /// Waits for frames, at most for `beat`, and exchanges them for the empty queue given.
+    /// Waits for frames, at most for `beat`, and swaps them with the given empty queue.
     pub(crate) fn take(&self, frames: &mut VecDeque<T>, beat: Duration) -> Next {
         let mut state = self.lock();
         loop {
@@ -213,22 +213,22 @@ impl<T> Outbox<T> {
         }
     }
 
-    /// The same without waiting. `None`: nothing is there.
+    /// Like [`Outbox::take`], without waiting. `None`: there is nothing.
     pub(crate) fn poll(&self, frames: &mut VecDeque<T>) -> Option<Next> {
         self.lock().next(frames)
     }
 
-    /// Bytes of a channel that are queued, on their way, or not yet taken by the receiving task.
+    /// Bytes of a channel that are queued, in flight, or not yet taken by the receiving task.
     pub(crate) fn outstanding(&self, channel: usize) -> u64 {
         self.lock().channels[channel].credit.outstanding()
     }
 
-    /// Nothing more is added. What was added is still taken.
+    /// Nothing more is added. Added frames are still written.
     pub(crate) fn finish(&self) {
         self.end(Phase::Finished);
     }
 
-    /// Drops what is queued, and wakes all threads.
+    /// Drops all queued frames, and wakes all threads.
     pub(crate) fn close(&self) {
         self.end(Phase::Closed);
     }
@@ -260,7 +260,7 @@ impl<T> State<T> {
         (self.phase == Phase::Finished && self.waiting == 0).then_some(Next::End)
     }
 
-    /// Moves what has credit to the writer.
+    /// Moves frames with credit to the writer.
     fn charge(&mut self, channel: usize) {
         let Channel { credit, waiting, .. } = &mut self.channels[channel];
         while let Some((_, frame)) = waiting.pop_front_if(|(bytes, _)| credit.charge(*bytes)) {

@@ -20,11 +20,11 @@ use crate::task::exchange::ChannelSender;
 
 /// Batches of more bytes, or of more than half of a channel's limit, are divided.
 const FRAME_BYTES_WANTED: u64 = 2 << 20;
-/// No batch is divided below this number of bytes.
+/// Smaller batches are never divided.
 const FRAME_BYTES_SMALL: u64 = 4 << 10;
-/// Frames are written together up to this number of bytes, while they are in the processor's cache.
+/// Frames are written together up to this number of bytes, to stay within the processor's cache.
 const WRITE_BYTES: u64 = 256 << 10;
-/// Bytes of credits that are read at once.
+/// Bytes of credit frames that are read at once.
 const CREDITS_READ: usize = 4 << 10;
 
 /// The channels to the tasks of another worker.
@@ -49,13 +49,13 @@ pub struct OutgoingChannel {
     channel: u32,
     /// The limit that the receiver sets.
     capacity: usize,
-    /// Number of envelopes that were added.
+    /// Number of envelopes sent.
     sent: u64,
 }
 
 impl Outgoing {
-    /// Introduces this worker on a new connection, with the secret that all workers share. Returns when the
-    /// peer has accepted it; waits for that at most for `wait`.
+    /// Introduces this worker on a new connection, with the secret that all workers share. Waits until the
+    /// peer has accepted it, at most for `wait`.
     pub fn open(
         wire: impl Into<Wire>,
         hello: &Hello,
@@ -74,7 +74,7 @@ impl Outgoing {
         Ok(outgoing)
     }
 
-    /// A connection that the peer has accepted, and whose bytes the caller carries.
+    /// An accepted connection whose bytes the caller carries.
     pub(super) fn over(link: Arc<Link>, hello: &Hello) -> Outgoing {
         let outbox = Outbox::new(hello.channels as usize);
         let sending = Arc::new(Sending { link, outbox, incarnation: hello.incarnation });
@@ -91,20 +91,20 @@ impl Outgoing {
         Ok(())
     }
 
-    /// The sending end of a channel. It has one owner. The receiver sets the limit `capacity`.
+    /// The sending end of a channel. It has one owner. The receiver will set the limit `capacity`.
     #[must_use]
     pub fn channel(&self, channel: u32, capacity: usize) -> OutgoingChannel {
         OutgoingChannel { connection: Arc::clone(&self.sending), channel, capacity, sent: 0 }
     }
 
-    /// Bytes of a channel that are queued here, on their way, or not yet taken by the receiving task.
+    /// Bytes of a channel that are queued here, in flight, or not yet taken by the receiving task.
     #[must_use]
     pub fn outstanding(&self, channel: u32) -> u64 {
         self.sending.outbox.outstanding(channel as usize)
     }
 
-    /// Writes what was added, and waits until the peer has received everything. Tasks that still send get an
-    /// error.
+    /// Writes everything that was added, and waits until the peer has received it. Tasks that still send get
+    /// an error.
     pub fn finish(&self) -> Result<()> {
         self.sending.outbox.finish();
         self.threads.join();
@@ -126,16 +126,16 @@ impl Drop for Outgoing {
 }
 
 impl OutgoingChannel {
-    /// Adds an envelope to the end of the channel, or returns it if there is no room. The connection ends in
-    /// order when the streams of all its channels have.
+    /// Adds an envelope to the end of the channel, or returns it if there is no room. After the last
+    /// envelopes of all channels the connection ends in order.
     pub fn offer(&mut self, envelope: Envelope) -> Result<Option<Envelope>> {
         let Sending { outbox, incarnation, .. } = &*self.connection;
         let index = self.channel as usize;
         let Some(limit) = outbox.room(index).map_err(|Closed| self.connection.refusal())? else {
             return Ok(Some(envelope));
         };
-        // With its header, a frame takes at most half of the limit: with what is on its way before it, at
-        // most the limit.
+        // With its header, a frame takes at most half of the limit. Together with the bytes in flight it
+        // takes at most the limit.
         let bytes_wanted = (limit / 2).saturating_sub(HEADER_BYTES as u64).clamp(FRAME_BYTES_SMALL, FRAME_BYTES_WANTED);
         let frames = encode(&envelope, self.channel, *incarnation, bytes_wanted as usize)?;
         let frames = frames.into_iter().map(|encoded| (encoded.frame().bytes(), encoded));
@@ -164,8 +164,8 @@ impl ChannelSender for OutgoingChannel {
         self.sent
     }
 
-    /// The receiver is asked, and answers once. That is enough: from then on the sender's own watermark holds
-    /// event time back at the receiver.
+    /// The receiver is asked, and answers once. From then on the sender's own watermark holds event time back
+    /// at the receiver.
     fn reached(&mut self, sent: u64) -> Option<EventTime> {
         let Sending { outbox, incarnation, .. } = &*self.connection;
         let reached = outbox.reached(self.channel as usize, sent);
@@ -183,7 +183,7 @@ impl ChannelSender for OutgoingChannel {
 }
 
 impl Sending {
-    /// What a task gets that sends when the connection has ended.
+    /// The error for a task that sends on an ended connection.
     fn refusal(&self) -> Error {
         self.link.outcome().err().unwrap_or_else(Error::cancelled)
     }
@@ -192,24 +192,24 @@ impl Sending {
         Frame { channel: 0, incarnation: self.incarnation, content }.header()
     }
 
-    /// What is written next, at once. `None`: nothing is there.
+    /// The next thing to write, if there is any now.
     pub(super) fn poll(&self, frames: &mut VecDeque<Encoded>) -> Option<Next> {
         self.outbox.poll(frames)
     }
 
-    /// Says that this process lives.
+    /// The beat: this process lives.
     pub(super) fn beat(&self) -> [u8; HEADER_BYTES] {
         self.header(Content::Beat)
     }
 
-    /// Everything was written: the last thing to write, unless the connection has failed.
+    /// Everything was written: the last frame, unless the connection has failed.
     pub(super) fn finish(&self) -> Option<[u8; HEADER_BYTES]> {
         self.link.outcome().ok()?;
         self.link.has_finished.store(true, SeqCst);
         Some(self.header(Content::End))
     }
 
-    /// A frame of the peer has come. Returns whether it was the last one.
+    /// Handles a frame of the peer. Returns whether it was the last one.
     pub(super) fn received(&self, header: &[u8; HEADER_BYTES]) -> Result<bool> {
         let (frame, outbox) = (Frame::read(header)?, &self.outbox);
         if frame.incarnation != self.incarnation {
@@ -228,7 +228,7 @@ impl Sending {
         Ok(false)
     }
 
-    /// Nothing is read or nothing is written any more: tasks learn of a failure.
+    /// Reading or writing has ended: tasks learn of a failure.
     pub(super) fn ended(&self) {
         if self.link.outcome().is_err() {
             self.outbox.close();
@@ -272,7 +272,7 @@ fn write_frames(wire: &Wire, frames: &mut VecDeque<Encoded>, clock: &dyn Clock) 
         let mut slices: Vec<IoSlice<'_>> = Vec::new();
         frames.range(..count).for_each(|frame| frame.slices(&mut slices));
         wire.write_all(&mut slices)?;
-        // Their buffers are free when they are written, not when all frames are.
+        // Buffers are freed when their frame is written, not when all frames are.
         frames.drain(..count);
     }
     Ok(())

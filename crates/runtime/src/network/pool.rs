@@ -1,6 +1,6 @@
-//! Memory for the bodies of frames, used again when nobody holds the arrays in it any more.
+//! Memory for the bodies of frames, reused when no array refers to it any more.
 //!
-//! Without it, every large frame would be read into memory that the system has to clear first.
+//! Otherwise the system would have to clear new memory for every large frame.
 
 use std::collections::VecDeque;
 
@@ -8,7 +8,7 @@ use arrow::buffer::{Buffer, MutableBuffer};
 
 /// Bodies below this size are left to the allocator.
 const SMALL_BYTES: usize = 16 << 10;
-/// Bytes that are kept, at most. Arrays in use are part of them, and would be in memory anyway.
+/// Limit of the bytes that are kept. Arrays in use count, although they would be in memory anyway.
 const SPARE_BYTES: usize = 8 << 20;
 
 /// The buffers of the last frames, the newest last.
@@ -19,7 +19,7 @@ pub(super) struct Pool {
 }
 
 impl Pool {
-    /// Memory of at least `bytes`. Its content is of no meaning, but initialized.
+    /// Memory of at least `bytes`. Its content is arbitrary, but initialized.
     pub(super) fn take(&mut self, bytes: usize) -> MutableBuffer {
         let suits = |spare: &Buffer| spare.strong_count() == 1 && (bytes..=2 * bytes).contains(&spare.len());
         // The newest, because it is in the processor's cache.
@@ -34,7 +34,7 @@ impl Pool {
         MutableBuffer::from_len_zeroed(bytes)
     }
 
-    /// The first `bytes` of the memory, which is used again when nobody else holds it.
+    /// The first `bytes` of the memory, which is reused when nothing else refers to it.
     pub(super) fn share(&mut self, memory: MutableBuffer, bytes: usize) -> Buffer {
         let whole = Buffer::from(memory);
         let body = whole.slice_with_length(0, bytes);

@@ -1,4 +1,4 @@
-//! Which connections belong to which incarnation: what a worker's endpoint decides, without sockets.
+//! Assigns connections to incarnations: the decisions of a worker's endpoint, without sockets.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -11,23 +11,23 @@ use super::hello::{Greeting, Hello};
 use super::incoming::{Deliver, Incoming, IncomingChannel};
 use super::links::{Expected, Links};
 
-/// Connections that wait for their incarnations, at most.
+/// Limit of the connections that wait for their incarnations.
 const WAITING_MAX: usize = 256;
 
-/// A connection whose sender has said who it is, and which waits for an answer.
+/// A connection whose sender has introduced itself, and which waits for an answer.
 pub(super) trait Arrival: Send {
     fn hello(&self) -> Hello;
 
     /// Whether the sender knows the secret that all workers share.
     fn has_token(&self, token: &[u8]) -> bool;
 
-    /// Who connects, for errors.
+    /// The peer, for errors.
     fn place(&self) -> String;
 
-    /// Refuses it.
+    /// Refuses the connection.
     fn refuse(self: Box<Self>, reason: &str) -> Result<()>;
 
-    /// Accepts it, or refuses it if it does not have these channels.
+    /// Accepts the connection, or refuses it if it does not have these channels.
     fn open(
         self: Box<Self>,
         channels: Vec<IncomingChannel>,
@@ -65,7 +65,7 @@ impl Arrival for Greeting {
     }
 }
 
-/// The incarnations at a worker, and the connections that wait for theirs.
+/// The incarnations at a worker, and the connections that wait for their incarnations.
 pub(crate) struct Registry {
     pub(crate) me: WorkerId,
     /// The secret that all workers share.
@@ -81,12 +81,12 @@ pub(crate) struct Registry {
 struct State {
     /// The incarnation of each job that runs here.
     jobs: BTreeMap<u64, (Incarnation, Arc<Links>)>,
-    /// Connections whose incarnations have not begun here, and until when they wait.
+    /// Connections whose incarnations have not begun here, and their deadlines.
     waiting: Vec<(Box<dyn Arrival>, Nanos)>,
     closed: bool,
 }
 
-/// An incarnation at an endpoint. Dropping it lets go of the incarnation's connections.
+/// An incarnation at an endpoint. Dropping it removes the incarnation's connections from the registry.
 pub(crate) struct Registration {
     registry: Arc<Registry>,
     job: u64,
@@ -109,7 +109,7 @@ impl Registry {
         }
     }
 
-    /// Nothing comes any more.
+    /// Refuses all further connections.
     pub(super) fn close(&self) {
         let mut state = self.lock();
         state.closed = true;
@@ -123,8 +123,8 @@ impl Registry {
         self.lock().jobs.len()
     }
 
-    /// Ends the connections of an incarnation and those that still come: tasks that wait for their peers end
-    /// with an error, and so does [`Wiring::connect`](crate::network::wiring::Wiring::connect).
+    /// Ends the present and future connections of an incarnation: tasks that wait for their peers end with an
+    /// error, and so does [`Wiring::connect`](crate::network::wiring::Wiring::connect).
     pub(super) fn cancel(&self, job: u64, incarnation: Incarnation) {
         let state = self.lock();
         let links =
@@ -135,7 +135,7 @@ impl Registry {
         }
     }
 
-    /// Begins an incarnation of a job, which awaits these connections. Ends an older one.
+    /// Begins an incarnation of a job, which expects these connections. Ends an older one.
     pub(crate) fn register(
         self: &Arc<Self>,
         (job, incarnation): (u64, Incarnation),
@@ -161,7 +161,7 @@ impl Registry {
         Ok((links, registration))
     }
 
-    /// A connection has introduced itself.
+    /// Handles a connection that has introduced itself.
     pub(super) fn greet(&self, arrival: Box<dyn Arrival>) -> Result<()> {
         if !arrival.has_token(&self.token) {
             return refuse(arrival, "its token is not that of this worker");
@@ -173,7 +173,7 @@ impl Registry {
         self.admit(arrival)
     }
 
-    /// Gives a connection to its incarnation, or lets it wait for that.
+    /// Gives a connection to its incarnation, or lets it wait for the incarnation.
     fn admit(&self, arrival: Box<dyn Arrival>) -> Result<()> {
         let Hello { job, incarnation, from, .. } = arrival.hello();
         let mut state = self.lock();
@@ -191,7 +191,7 @@ impl Registry {
             _ => {}
         }
         let now = self.clock.now();
-        // A worker that connects again has given its earlier attempt up.
+        // A worker that connects again has abandoned its earlier attempt.
         let is_over = |(other, until): &mut (Box<dyn Arrival>, Nanos)| {
             let other = other.hello();
             *until <= now || (other.job, other.incarnation, other.from) == (job, incarnation, from)

@@ -1,4 +1,4 @@
-//! A TLS connection of which one thread reads and another one writes, at the same time.
+//! A TLS connection with one thread that reads and one that writes, at the same time.
 //!
 //! Both share its state under a lock, which neither holds while it waits for the socket. Only the thread that
 //! writes sends what TLS has produced, so its records keep their order.
@@ -10,7 +10,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use super::deadline::{Deadline, Limited};
 
-/// How the first message of a peer begins that wants TLS.
+/// The first byte of a peer that uses TLS.
 const TLS_HELLO: u8 = 22;
 /// Slices that are encrypted at once.
 const SLICES_MAX: usize = 1024;
@@ -18,17 +18,17 @@ const SLICES_MAX: usize = 1024;
 /// A TLS connection after its handshake.
 pub struct Session(Mutex<rustls::Connection>);
 
-/// Encrypted bytes that were received and that TLS has not taken. The thread that reads has them.
+/// Encrypted bytes that were received and not decrypted yet. They belong to the reading thread.
 #[derive(Debug)]
 pub struct Undecrypted {
     bytes: Vec<u8>,
     taken: usize,
-    /// How many are received at once.
+    /// Number of bytes to receive at once.
     capacity: usize,
 }
 
 impl Undecrypted {
-    /// Nothing was received. So many bytes are received at once.
+    /// An empty buffer that receives this number of bytes at once.
     #[must_use]
     pub fn new(capacity: usize) -> Undecrypted {
         Undecrypted { bytes: Vec::new(), taken: 0, capacity }
@@ -41,7 +41,7 @@ impl fmt::Debug for Session {
     }
 }
 
-/// Whether a connection whose first byte is this wants TLS.
+/// Whether a connection that begins with this byte uses TLS.
 #[must_use]
 pub fn is_tls(first: u8) -> bool {
     first == TLS_HELLO
@@ -55,7 +55,7 @@ impl Session {
         while tls.is_handshaking() && outcome.is_ok() {
             outcome = tls.complete_io(&mut limited).map(drop);
         }
-        // Also after an error: the peer learns what is wrong.
+        // Also after an error: the peer learns the reason.
         while tls.wants_write() {
             if let Err(error) = tls.write_tls(&mut limited) {
                 return outcome.and(Err(error));
@@ -69,9 +69,9 @@ impl Session {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Encrypts as much of the slices as TLS takes at once. Returns how many of their bytes are in
-    /// `encrypted`, which has nothing else afterwards. Only one thread may do so, and it must send them
-    /// before the next.
+    /// Encrypts as much of the slices as TLS takes at once. Returns the number of bytes that were encrypted
+    /// into `encrypted`, whose former content is removed. Only one thread may call this, and it must send the
+    /// bytes before the next call.
     pub fn encrypt(&self, slices: &[IoSlice<'_>], encrypted: &mut Vec<u8>) -> io::Result<usize> {
         encrypted.clear();
         let mut tls = self.lock();
@@ -82,7 +82,7 @@ impl Session {
         Ok(taken)
     }
 
-    /// Reads decrypted bytes. `receive` waits for more encrypted ones. Only one thread may read.
+    /// Reads decrypted bytes. `receive` waits for more encrypted ones. Only one thread may call this.
     pub fn read(
         &self,
         input: &mut Undecrypted,
@@ -106,7 +106,7 @@ impl Session {
             }
             drop(tls);
             input.bytes.resize(input.capacity, 0);
-            // What an error leaves behind was not received.
+            // After an error, nothing was received.
             input.taken = input.capacity;
             let bytes = receive(&mut input.bytes)?;
             input.bytes.truncate(bytes);

@@ -2,7 +2,7 @@
 //!
 //! The parts are those of the product: the registry, the hello, both ends of a connection with their frames
 //! and credits. Instead of a thread that waits for a socket, the simulator gives an end the bytes that have
-//! come ([`SteppedWire::give`]), takes those that it writes ([`SteppedWire::take`]), and lets it handle the
+//! arrived ([`SteppedWire::give`]), takes the bytes that it writes ([`SteppedWire::take`]), and advances its
 //! time ([`SteppedWire::tick`]).
 
 mod wire;
@@ -38,9 +38,9 @@ pub struct SteppedEndpoint {
 struct Pending {
     wiring: Wiring,
     links: Arc<Links>,
-    /// The peers that it has not connected to.
+    /// The peers that are not connected yet.
     hellos: VecDeque<(Hello, SocketAddr)>,
-    /// The connection to the first of them, and when to try again if there is none.
+    /// The attempt to connect to the first of them, and when to retry if there is none.
     dialing: Option<SteppedWire>,
     again: Nanos,
     deadline: Nanos,
@@ -48,7 +48,7 @@ struct Pending {
 }
 
 impl SteppedEndpoint {
-    /// An endpoint that others reach at this address, as the simulator carries it.
+    /// An endpoint at this address of the simulator.
     #[must_use]
     pub fn new(
         me: WorkerId,
@@ -61,15 +61,14 @@ impl SteppedEndpoint {
         Arc::new(SteppedEndpoint { registry, address, pending: Mutex::default() })
     }
 
-    /// The end of a connection that somebody else has begun.
+    /// The end of a connection that another endpoint has begun.
     #[must_use]
     pub fn accept(&self) -> SteppedWire {
         let registry = Arc::clone(&self.registry);
         SteppedWire::new(Arc::clone(&self.registry.clock), self.registry.patience, Phase::Greeting(registry))
     }
 
-    /// Goes on connecting, as far as it is possible now. Returns the connections that it begins, and where
-    /// they lead.
+    /// Continues to connect, as far as possible now. Returns the new connections, and their destinations.
     #[must_use]
     pub fn dials(&self) -> Vec<(SocketAddr, SteppedWire)> {
         let mut pending = std::mem::take(&mut *self.lock());
@@ -135,7 +134,7 @@ impl Network for SteppedEndpoint {
 }
 
 impl Pending {
-    /// `None`: not all connections are there yet.
+    /// `None`: some connections are missing.
     fn step(&mut self, registry: &Registry, dials: &mut Vec<(SocketAddr, SteppedWire)>) -> Option<Result<()>> {
         let now = registry.clock.now();
         if let Some(Err(error)) = self.links.poll(self.deadline) {

@@ -14,7 +14,7 @@ use super::session::{Session, Undecrypted};
 
 /// Encrypted bytes that are received at once.
 const RECEIVED_BYTES: usize = 64 << 10;
-/// How long the handshake of TLS may take, at most.
+/// Time limit of the TLS handshake.
 const HANDSHAKE: Duration = Duration::from_secs(5);
 
 /// A socket, and its encryption if it has one.
@@ -41,7 +41,7 @@ impl From<TcpStream> for Wire {
 }
 
 impl Wire {
-    /// The end that listens. With keys it is encrypted.
+    /// The listening end. With keys it is encrypted.
     pub fn accept(stream: TcpStream, keys: Option<&Keys>, deadline: &Deadline) -> Result<Wire> {
         match keys {
             Some(keys) => {
@@ -52,7 +52,7 @@ impl Wire {
         }
     }
 
-    /// The end that connects to a worker at this address. With a key of that worker it is encrypted.
+    /// The connecting end, to a worker at this address. With a key of that worker it is encrypted.
     pub fn connect(stream: TcpStream, address: SocketAddr, key: Option<PublicKey>, wait: Duration) -> Result<Wire> {
         match key {
             Some(key) => encrypted(stream, key.connection(address)?, &Deadline::after(wait.min(HANDSHAKE))),
@@ -79,7 +79,7 @@ impl Wire {
         }
     }
 
-    /// Reads all of `into`, within a deadline.
+    /// Fills `into`, within a deadline.
     pub(super) fn read_within(&self, mut into: &mut [u8], deadline: &Deadline) -> io::Result<()> {
         while !into.is_empty() {
             match self.read_some(into, Some(deadline)) {
@@ -92,7 +92,7 @@ impl Wire {
         Ok(())
     }
 
-    /// Reads what the peer still sends, up to so many bytes, and drops it.
+    /// Reads and discards up to `bytes_max` bytes that the peer still sends.
     pub(super) fn discard(&self, bytes_max: usize, deadline: &Deadline) {
         let (mut dropped, mut bytes) = (0, [0; 4096]);
         while dropped < bytes_max
@@ -117,7 +117,7 @@ impl Wire {
     }
 }
 
-/// As long as the timeouts of the socket allow.
+/// Waits as long as the timeouts of the socket allow.
 impl Read for &Wire {
     fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
         self.read_some(into, None)

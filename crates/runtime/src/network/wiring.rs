@@ -19,7 +19,7 @@ use crate::task::inbox::Inbox;
 use crate::task::stages::tasks_of;
 use crate::task::threads::no_thread;
 
-/// So many channels of a task hold `channel-bytes` each. More of them share what these may hold.
+/// This number of channels of a task hold `channel-bytes` each. If a task has more, they share that total.
 const FULL_CHANNELS: usize = 4;
 
 /// The channels of one incarnation at one worker. Dropping it ends its connections.
@@ -38,9 +38,9 @@ struct Entry {
     inboxes: Vec<Option<Arc<Inbox>>>,
     /// Channels of each task.
     channels: usize,
-    /// For each channel, whether its rows are those of the second input.
+    /// For each channel, the number of the input that its rows belong to.
     inputs: Vec<usize>,
-    /// Bytes that each channel holds.
+    /// Limit of the bytes of each channel.
     capacity: usize,
     /// The first channel of each sending stage.
     first_channel: BTreeMap<StageId, usize>,
@@ -49,7 +49,7 @@ struct Entry {
 /// A channel: the port of the receiving stage, the sending task and the receiving task.
 type Between = (Option<usize>, TaskId, TaskId);
 
-/// The task that receives on each channel of a connection, and the place of the channel in its inbox.
+/// The receiving task of each channel of a connection, and the index of the channel in its inbox.
 struct Receivers {
     from: WorkerId,
     channels: Vec<(Arc<Inbox>, usize)>,
@@ -68,10 +68,10 @@ pub struct Placed {
     pub peers: BTreeMap<WorkerId, Peer>,
 }
 
-/// Gets the channels when they are there, or why they are not.
+/// Gets the channels once they are connected, or the error.
 pub type Connected = Box<dyn FnOnce(Result<Wiring>) + Send>;
 
-/// How a worker reaches the others: by sockets, or as a simulator carries it.
+/// How a worker reaches the others: by sockets, or through a simulator.
 pub trait Network: Send + Sync {
     /// The worker.
     fn worker(&self) -> WorkerId;
@@ -82,7 +82,7 @@ pub trait Network: Send + Sync {
     /// Connects the tasks of an incarnation with those at other workers. Does not wait for that.
     fn connect(self: Arc<Self>, placed: Placed, connected: Connected);
 
-    /// Ends the connections of an incarnation, and those that still come.
+    /// Ends the present and future connections of an incarnation.
     fn cancel(&self, job: u64, incarnation: Incarnation);
 }
 
@@ -96,7 +96,7 @@ impl Network for Endpoint {
     }
 
     fn connect(self: Arc<Self>, placed: Placed, connected: Connected) {
-        // It is still there if no thread can be started.
+        // The callback stays available if no thread can be started.
         let waiting = Arc::new(Mutex::new(Some(connected)));
         let connected = Arc::clone(&waiting);
         let end = |waiting: &Mutex<Option<Connected>>, wiring: Result<Wiring>| {
@@ -125,9 +125,9 @@ impl Wiring {
         Ok(Wiring { entries: entries(plan, |_| true)?, remote: BTreeMap::new(), links: None })
     }
 
-    /// Connects the tasks of this worker with those of others, which do the same: in any order, within a
-    /// time. `placement` says where each task is, `peers` where each worker listens. A newer incarnation of
-    /// the job at this worker ends the connections of the older one.
+    /// Connects the tasks of this worker with those of others, which do the same: in any order, within a time
+    /// limit. `placement` has the worker of each task, `peers` the address of each worker. A newer
+    /// incarnation of the job at this worker ends the connections of the older one.
     pub fn connect(
         plan: &Plan,
         (job, incarnation): (u64, Incarnation),
@@ -148,8 +148,8 @@ impl Wiring {
         Ok(wiring)
     }
 
-    /// Begins to connect: other workers may connect from now on, and this one must connect as the messages
-    /// say.
+    /// Begins to connect: other workers may connect from now on, and this one must connect to the peers of
+    /// the returned messages.
     pub(crate) fn begin(
         plan: &Plan,
         (job, incarnation): (u64, Incarnation),
@@ -192,13 +192,12 @@ impl Wiring {
         self.entries.get(&(task.stage, port_key(port)))?.inbox(task)
     }
 
-    /// For each channel of a stage's inbox, the number of the input whose rows it has.
+    /// For each channel of a stage's inbox, the number of the input that its rows belong to.
     pub(crate) fn inputs(&self, stage: StageId) -> Vec<usize> {
         self.entries.get(&(stage, None)).map_or_else(Vec::new, |entry| entry.inputs.clone())
     }
 
-    /// The inboxes of a task's static sides, each with the operator that it is for and its number of
-    /// channels.
+    /// The inboxes of a task's static sides, each with the index of its operator and its number of channels.
     pub(crate) fn sides(&self, task: TaskId) -> impl Iterator<Item = (usize, Arc<Inbox>, usize)> {
         let of_stage = self.entries.range((task.stage, Some(0))..).take_while(move |((to, _), _)| *to == task.stage);
         of_stage.filter_map(move |((_, port), entry)| {
@@ -207,7 +206,7 @@ impl Wiring {
         })
     }
 
-    /// The sending ends of a task's channels to all tasks that it sends to, in their order.
+    /// The sending ends of a task's channels to all of its receivers, in their order.
     pub(crate) fn senders(&self, exchange: &Exchange, from: TaskId) -> Result<Vec<Box<dyn ChannelSender>>> {
         let port = port_key(exchange.port);
         let entry = self.entries.get(&(exchange.to, port));
@@ -235,7 +234,7 @@ impl Wiring {
         }
     }
 
-    /// When all tasks here have ended: waits until the other workers have received everything.
+    /// Called when all tasks here have ended: waits until the other workers have received everything.
     pub fn finish(&self) -> Result<()> {
         self.links.as_ref().map_or(Ok(()), |(links, _)| links.finish())
     }
@@ -253,7 +252,7 @@ impl Entry {
         Some((Arc::clone(inbox), self.channels))
     }
 
-    /// The place of the channel from a task in the inbox of each receiver.
+    /// The index of the channel from a task in the inbox of each receiver.
     fn channel(&self, exchange: &Exchange, from: TaskId) -> Result<usize> {
         let first = self.first_channel.get(&exchange.from);
         let first = first.ok_or_else(|| Error::internal("an exchange without channels"))?;
@@ -296,7 +295,7 @@ fn port_key(port: Port) -> Option<usize> {
     }
 }
 
-/// The tasks that a task sends to, of a stage with so many.
+/// The tasks that a task sends to, in a stage of `tasks` tasks.
 fn receivers_of(exchange: &Exchange, from: TaskId, tasks: usize) -> impl Iterator<Item = TaskId> + use<> {
     let (stage, only) = (exchange.to, (exchange.kind == ExchangeKind::Forward).then_some(from.index));
     let tasks = (0..tasks as u32).map(move |index| TaskId { stage, index });
@@ -315,8 +314,8 @@ fn channels_of(plan: &Plan, exchange: &Exchange) -> Result<usize> {
     }
 }
 
-/// The bound of each of a task's channels. All channels between two stages would otherwise take memory by the
-/// square of their parallelism.
+/// The limit of each of a task's channels. With a constant limit, the channels between two stages would take
+/// memory quadratic in their parallelism.
 fn channel_capacity(channel_bytes: usize, channels: usize) -> usize {
     channel_bytes / channels.div_ceil(FULL_CHANNELS).max(1)
 }
@@ -360,7 +359,7 @@ fn connections(plan: &Plan, placement: &BTreeMap<TaskId, WorkerId>) -> BTreeMap<
     connections
 }
 
-/// What this worker receives from another one on these channels.
+/// The inboxes for the channels from another worker.
 fn receivers(
     plan: &Plan,
     entries: &BTreeMap<(StageId, Option<usize>), Entry>,

@@ -1,4 +1,4 @@
-//! Tasks that run while their coordinator is gone, as the next one finds them at workers.
+//! Finds the tasks that run at workers without a coordinator.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::durable::takeover::Running;
 
-/// How often workers with tasks of a job are looked for.
+/// Pause between two checks for workers with tasks of a job.
 const LOOK: Duration = Duration::from_millis(20);
 
 /// The tasks of a job that run at a worker.
@@ -20,15 +20,15 @@ const LOOK: Duration = Duration::from_millis(20);
 pub struct Hosted {
     /// The tasks.
     pub hosting: Hosting,
-    /// Distinguishes their plan from others.
+    /// The fingerprint of their plan.
     pub plan: u64,
     /// The checkpoint from which they have started.
     #[serde(default)]
     pub from: Option<(Incarnation, Epoch)>,
 }
 
-/// The tasks that run without a coordinator, if all of them do, and where they are. Waits so long for those
-/// that are missing.
+/// The tasks that run without a coordinator, if all of them do, and where they are. Waits up to this time for
+/// missing tasks.
 pub(crate) fn running(
     all: &Tasks,
     hosted: &dyn Fn() -> Vec<(Process, Hosted)>,
@@ -48,7 +48,7 @@ pub(crate) fn running(
     }
 }
 
-/// The newest incarnation, if all its tasks run, are of one plan, and have started from one checkpoint.
+/// The newest incarnation, if all of its tasks run, with one plan and from one checkpoint.
 fn complete(all: &Tasks, hosted: &[(Process, Hosted)]) -> Option<(Running, BTreeMap<Process, Tasks>)> {
     let (incarnation, found) = adoptable(all, hosted.iter().map(|(process, of)| (*process, of.hosting.clone())))?;
     let mut of = hosted.iter().filter(|(process, _)| found.contains_key(process)).map(|(_, of)| (of.plan, of.from));

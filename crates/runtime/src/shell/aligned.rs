@@ -12,8 +12,8 @@ use crate::task::view::TaskView;
 /// The groups of a plan, with the tasks of this worker that belong to them. `alone`: there is no other
 /// worker.
 ///
-/// A static side of a join is read to its end before its stream begins, so it is ahead of nobody, and nobody
-/// must wait for it.
+/// A static side of a join is read to its end before its stream begins. So it is never too far ahead, and no
+/// other source must wait for it.
 pub(crate) fn aligned(plan: &Plan, tasks: &[TaskView], alone: bool) -> BTreeMap<String, Aligned> {
     let mut members: BTreeMap<&str, (BTreeSet<TaskId>, u64)> = BTreeMap::new();
     for stage in &plan.stages {

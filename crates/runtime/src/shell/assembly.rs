@@ -1,4 +1,4 @@
-//! Creates the tasks of a plan: the channels between them, their chains, and the state that they resume from.
+//! Creates the tasks of a plan: the channels between them, their chains, and the state that they restore.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::mpsc::Sender;
@@ -35,8 +35,8 @@ use crate::task::source_task::{SideTails, SourceParts, SourceTask};
 use crate::task::stages::{input, reaches_sink};
 use crate::task::view::TaskView;
 
-/// Everything that the creation of an incarnation's tasks looks up. Each task is created where it runs,
-/// several at a time.
+/// Everything needed to create the tasks of an incarnation. Each task is created where it runs, several at a
+/// time.
 pub(crate) struct Assembly {
     plan: Arc<Plan>,
     connectors: Connectors,
@@ -45,64 +45,64 @@ pub(crate) struct Assembly {
     host: Arc<TaskHost>,
     control: Arc<Control>,
     wiring: Arc<Wiring>,
-    /// There are tasks at other workers.
+    /// Whether other workers have tasks: then lists are agreed with them.
     asks: bool,
     after: Epoch,
     durable: Option<DurableParts>,
-    /// What the tasks of the plan version before have left, and what was loaded ahead.
+    /// The parts that the tasks of the former plan version have left, and the state that was loaded ahead.
     left: Mutex<(Option<Handover>, Option<Preparation>)>,
     present: Present,
 }
 
-/// What the tasks of a job have if it takes checkpoints or starts from a savepoint.
+/// What the tasks of a job need if it takes checkpoints or starts from a savepoint.
 pub(crate) struct DurableParts {
     /// Name of the job.
     pub(crate) scope: String,
-    /// Names that it had before, see [`FormerNames`](crate::durable::takeover::FormerNames).
+    /// Its former names, see [`FormerNames`](crate::durable::takeover::FormerNames).
     pub(crate) former: Vec<String>,
     pub(crate) state: JobState,
-    /// How often a task reports that it gets further with restoring its state.
+    /// How often a task reports progress while it restores its state.
     pub(crate) progress_interval: Duration,
     /// The recorder's queue. `None`: the job takes no checkpoints.
     pub(crate) snapshots: Option<Sender<Snapshot>>,
-    /// The log that names the job's owner. `None`: the job cannot have another owner.
+    /// The log that names the job's owner. `None`: the job cannot change its owner.
     pub(crate) log: Option<Log>,
 }
 
 /// An incarnation at one worker.
 pub(crate) struct Life<'a> {
     pub(crate) incarnation: Incarnation,
-    /// The epoch after which it resumes.
+    /// The epoch of the checkpoint that it resumes from.
     pub(crate) after: Epoch,
     /// The tasks of this worker.
     pub(crate) tasks: &'a BTreeSet<TaskId>,
     pub(crate) placement: &'a Placement,
-    /// There are tasks at other workers, which must agree with these.
+    /// Whether other workers have tasks: then lists are agreed with them.
     pub(crate) asks: bool,
 }
 
-/// All tasks are there: closes what those of the plan version before have left, and nobody has taken. What
-/// was written there is visible, and nothing follows, so a failure changes nothing.
+/// All tasks are created: closes the parts of the former plan version that were not taken. Their writes are
+/// visible, and nothing follows, so a failure to close them has no effect.
 impl Drop for Assembly {
     fn drop(&mut self) {
         let _ = self.left().0.take().map_or(Ok(()), Handover::close);
     }
 }
 
-/// What is there of the operators of a worker's tasks when these are created.
+/// The state of a worker's operators that is in memory when its tasks are created.
 #[derive(Default)]
 struct Present {
-    /// Those that go on with what is left of the plan version before.
+    /// Operators that take over state of the former plan version.
     kept: BTreeSet<(TaskId, usize)>,
-    /// Those that were prepared, and what they have not read.
+    /// Operators whose state was loaded ahead, and the files that they have not read.
     prepared: BTreeMap<(TaskId, usize), RestoredOperator>,
-    /// The static sides with which joins go on.
+    /// The static sides that joins keep.
     sides: BTreeMap<Join, StaticSide>,
-    /// Stages whose rows nobody takes any more.
+    /// Stages whose rows are not needed.
     unread: BTreeSet<StageId>,
 }
 
-/// The operators of these tasks that are there.
+/// Finds the operators of these tasks whose state is in memory.
 fn present(
     plan: &Plan,
     life: &Life<'_>,
@@ -169,7 +169,7 @@ impl Assembly {
         Ok(Assembly { plan, connectors, functions, clock, host, control, wiring, asks, after, durable, left, present })
     }
 
-    /// The job as its tables see it.
+    /// The job, as its tables see it.
     pub(crate) fn host(&self) -> Arc<TaskHost> {
         Arc::clone(&self.host)
     }
@@ -178,7 +178,7 @@ impl Assembly {
         self.left.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Lets the recorder go on with the files of operators that go on.
+    /// Gives the recorder the files of operators that take over state.
     pub(crate) fn pass_files_on(&self, recorder: &mut Recorder) {
         for (task, place) in &self.present.kept {
             let Some(share) = self.share(*task, *place) else { continue };
@@ -212,8 +212,8 @@ impl Assembly {
         Arc::clone(&self.control)
     }
 
-    /// Whether tasks are better created several at a time: they read state, or those of other processes wait
-    /// for them.
+    /// Whether tasks should be created concurrently: they read state, or tasks of other processes wait for
+    /// them.
     pub(crate) fn opens_apart(&self) -> bool {
         self.after > Epoch(0) || self.asks || self.durable.as_ref().is_some_and(|durable| !durable.state.is_empty())
     }
@@ -274,7 +274,7 @@ impl Assembly {
             if self.present.kept.contains(&(id, place)) {
                 let left = self.share(id, place).and_then(|share| self.left().0.as_mut()?.operator(share));
                 let left = left.ok_or_else(gone)?;
-                // As after restoring it.
+                // As after a restore.
                 main.iter().for_each(|(inbox, _)| inbox.set_reached(left.watermark));
                 chain.succeed(place, left.operator, left.watermark)?;
             } else if self.present.prepared.contains_key(&(id, place)) {
@@ -310,13 +310,13 @@ impl Assembly {
         }
     }
 
-    /// The static sides that a task reads. The joins of its chain take those that they had.
+    /// The static sides that a task reads. The joins of its chain take over the sides that they keep.
     fn sides(&self, id: TaskId, chain: &mut Chain) -> Result<Vec<Side>> {
         let mut sides = Vec::new();
         for (operator, inbox, channels) in self.wiring.sides(id) {
             match self.present.sides.get(&(id.stage, operator)) {
                 Some(side) => {
-                    // Senders must not wait for it.
+                    // Senders must not wait for this inbox.
                     inbox.close();
                     chain.take_static_side(operator, side.clone())?;
                 }
@@ -326,7 +326,7 @@ impl Assembly {
         Ok(sides)
     }
 
-    /// What the operators of a task resume from.
+    /// What the operators of a task restore.
     fn restore(&self, stage: &Stage, id: TaskId) -> Option<Restore> {
         let DurableParts { state, .. } = self.durable.as_ref()?;
         let Plan { identities, assignment, key_groups, .. } = &*self.plan;
@@ -342,7 +342,7 @@ impl Assembly {
         Some(Restore { operators, go_on, is_first, own, groups: *key_groups })
     }
 
-    /// Opens the table outside that the first operator of a stage asks, if it does.
+    /// Opens the outside table that the first operator of a stage looks up, if it does.
     fn lookup(
         &self,
         stage: &Stage,
@@ -362,8 +362,8 @@ impl Assembly {
         connector.lookup(spec, &context).map(Some).map_err(|error| error.at(format!("table {}", spec.table.table)))
     }
 
-    /// When rows leave a sink, and what distinguishes its writer from the job's other writers: two inserts
-    /// into one table must not treat each other's results as their own.
+    /// When rows leave a sink, and the name that distinguishes its writer from the job's other writers: two
+    /// inserts into one table must not treat each other's results as their own.
     fn delivery(&self, writer: impl Fn(&Identities) -> Option<String>) -> Delivery {
         match &self.durable {
             Some(DurableParts { scope, former, state, snapshots: Some(_), .. }) => {
@@ -376,7 +376,7 @@ impl Assembly {
         }
     }
 
-    /// Opens a sink, which first makes visible its own share of what was `prepared` before.
+    /// Opens a sink, which first makes visible its own share of the results that were `prepared` before.
     fn sink(&self, spec: &SinkSpec, context: &TaskContext, prepared: Option<&RestoredSink>) -> Result<SinkTail> {
         let place = |e: Error| e.at(format!("table {}", spec.table));
         let connector = self.connectors.get(&spec.connector.connector)?;
@@ -416,7 +416,7 @@ impl Assembly {
         Ok(SourceTask::new(parts, source, version, interval, reaches_sink, host))
     }
 
-    /// Opens the tables that a source writes beside its rows.
+    /// Opens the tables for a source's malformed records and late rows.
     fn side_tails(
         &self,
         stage: &Stage,
@@ -424,13 +424,13 @@ impl Assembly {
         context: &TaskContext,
         restored: Option<&RestoredSource>,
     ) -> Result<SideTails> {
-        // The stage may also have a sink, which needs a different name.
+        // The stage may also have a sink, so this writer needs a different name.
         let open = |sink: &SinkSpec, what: &str, prepared: Option<&RestoredSink>| {
             let scope = |identities: &Identities| Some(format!("{what}-{}", identities.source(stage.id)?.number));
             let context = TaskContext { delivery: self.delivery(scope), ..context.clone() };
             self.sink(sink, &context, prepared).map(Some)
         };
-        // The statements before had this reader write them. What it had prepared has no table any more.
+        // In the former statements this reader wrote them. Its prepared results have no table any more.
         let left_out = |what: &str, prepared: Option<&RestoredSink>, is_left: bool| {
             if prepared.is_some_and(|prepared| !prepared.is_empty()) {
                 let table = &spec.table;

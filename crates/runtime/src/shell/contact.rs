@@ -1,6 +1,6 @@
-//! The newest heartbeat of this process that the coordinator of a job has answered. Answers are for all jobs
-//! of a process, so they do not wake the thread of a job: it reads the newest one when it does something, and
-//! at the latest when its lease would be over.
+//! The newest heartbeat of this process that the coordinator of a job has answered. One answer is for all
+//! jobs of the process, so it does not wake the threads of the jobs. Each job reads the newest answer when it
+//! is awake, and at the latest when its lease would expire.
 
 use std::sync::{Mutex, PoisonError};
 
@@ -13,26 +13,27 @@ pub(crate) struct Contact(Mutex<Newest>);
 
 #[derive(Debug, Default)]
 struct Newest {
-    /// How many messages the thread of the job was given.
+    /// Number of messages given to the thread of the job.
     given: u64,
-    /// Came after these messages.
+    /// The answer arrived after these messages.
     answer: Option<(Term, Nanos)>,
 }
 
 impl Contact {
-    /// The job is given a message. It takes that before any answer that comes later: the message may be of
-    /// another coordinator, or of other tasks.
+    /// Counts a message given to the job. The job handles it before any later answer: the message may come
+    /// from another coordinator, or concern other tasks.
     pub(crate) fn gives(&self) {
         let mut newest = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         *newest = Newest { given: newest.given + 1, answer: None };
     }
 
-    /// The process that has the job's coordinator in this term has answered the heartbeat that was sent then.
+    /// Records that the process of the job's coordinator in this term has answered the heartbeat that was
+    /// sent at this time.
     pub(crate) fn answered(&self, term: Term, sent: Nanos) {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).answer = Some((term, sent));
     }
 
-    /// The newest answer, for a job that has taken so many messages.
+    /// The newest answer, for a job that has handled this number of messages.
     pub(crate) fn newest(&self, taken: u64) -> Option<(Term, Nanos)> {
         let newest = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         newest.answer.filter(|_| newest.given == taken)

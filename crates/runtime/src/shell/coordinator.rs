@@ -1,9 +1,10 @@
-//! Drives a job's coordinator: gives it what workers, the scribe and users say, and carries out its commands.
+//! Drives a job's coordinator: passes it the messages of workers, scribe and users, and executes its
+//! commands.
 //!
 //! It runs on a separate thread, which sleeps unless there is something to decide. No task waits for it: it
 //! grants the next group while sources are in the middle of the last one. The cost of coordination is its
-//! work for a group, plus the time that a source waited for a grant nevertheless. The coordinator enlarges
-//! groups if that is too much.
+//! work for a group, plus the time for which a source had to wait for a grant after all. The coordinator
+//! enlarges groups if the cost is too high.
 
 mod message;
 mod next;
@@ -43,26 +44,26 @@ pub(crate) use reconfiguring::Requested;
 
 /// The worker in the coordinator's process.
 pub const HERE: Process = Process { worker: WorkerId(0), life: 1 };
-/// Its name for people.
+/// Its name for users.
 pub const HERE_NAME: &str = "local";
-/// How often a coordinator hears that its job still waits for workers.
+/// Interval at which the coordinator is notified that its job still waits for workers.
 const WAITING: Duration = Duration::from_millis(100);
-/// A summary of a worker in another process is answered after this time, unless there is something else to
-/// say before: with a group there mostly is. The worker repeats its summary later ([`REPEAT`]).
+/// Time within which a summary of a worker in another process is answered. Usually a grant answers it
+/// earlier. The worker repeats its summary later than this ([`REPEAT`]).
 const ANSWER: Duration = Duration::from_secs(2);
-/// What a worker in another process has not taken or answered is sent again after this time, in both
-/// directions. No connection loses a message: this is for what was refused, as a start that was too long on
-/// its way.
+/// Time after which a message between processes is repeated if it was not handled or answered, in both
+/// directions. Connections lose no messages: this is for messages that were refused, such as a start that
+/// arrived too late.
 pub(crate) const REPEAT: Duration = Duration::from_secs(4);
 
-/// The log of a job with checkpoints, from which it can restart.
+/// The durable side of a job with checkpoints, which can restart.
 pub(crate) struct Durable {
     pub(crate) store: Store,
     pub(crate) scribe: Sender<scribe::Task>,
     pub(crate) epoch_interval: Duration,
 }
 
-/// A caller that waits for a checkpoint, and the epoch of the one that was granted for it.
+/// A caller that waits for a checkpoint, and the epoch of the checkpoint that was granted for it.
 struct Waiting {
     answer: Sender<Committed>,
     epoch: Option<Epoch>,
@@ -74,7 +75,7 @@ struct Unplaced {
     from: Option<Checkpoint<TaskState>>,
     /// What is missing, for messages.
     missing: String,
-    /// When the coordinator hears again that it waits.
+    /// When the coordinator is notified again that it waits.
     again: Nanos,
 }
 
@@ -89,7 +90,7 @@ pub(crate) struct Shell {
     unplaced: Option<Unplaced>,
     tasks: Tasks,
     messages: Receiver<Message>,
-    /// How many messages were taken.
+    /// Number of messages handled.
     pub(crate) taken: u64,
     clock: Arc<dyn Clock>,
     shared: Arc<Shared>,
@@ -103,14 +104,14 @@ pub(crate) struct Shell {
     store_failure: Option<Error>,
     waiting: Vec<Waiting>,
     reconfiguring: Reconfiguring,
-    /// The present incarnation was cancelled.
+    /// Whether the present incarnation was cancelled.
     cancelled: bool,
-    /// Workers with a summary that was not answered, and when it must be.
+    /// Workers with unanswered summaries, and the deadlines for the answers.
     unanswered: BTreeMap<Process, Nanos>,
     stopping: bool,
-    /// Tasks at workers go on when the job ends here.
+    /// Whether tasks at workers continue when the job ends here.
     leaves_tasks: bool,
-    /// The tables of an incarnation were open.
+    /// Whether the tables of an incarnation were ever open.
     pub(crate) was_open: bool,
     pub(crate) outcome: Option<Result<()>>,
     /// Time spent on the current group.
@@ -119,7 +120,7 @@ pub(crate) struct Shell {
     /// The longest time that a source waited for a grant since the last one.
     grant_wait_ns: u64,
     watch: Watch,
-    /// Tasks that had state to restore when their tables were open.
+    /// Tasks that had state to restore when their tables had been opened.
     restoring: Vec<String>,
 }
 
@@ -166,12 +167,12 @@ impl Shell {
         }
     }
 
-    /// The scribe has a thread, which ends after this one and then drops the other end of `ended`.
+    /// Registers the scribe's thread, which ends after this one and then drops the other end of `ended`.
     pub(crate) fn wait_for(&mut self, scribe: JoinHandle<()>, ended: Receiver<()>) {
         self.scribe = Some((scribe, ended));
     }
 
-    /// The tasks of the first incarnation start.
+    /// Starts the tasks of the first incarnation.
     pub(crate) fn begin(&mut self, incarnation: Incarnation, from: Option<Checkpoint<TaskState>>) {
         self.begins(incarnation, from.as_ref());
         self.place(incarnation, from);
@@ -193,7 +194,7 @@ impl Shell {
         self.end()
     }
 
-    /// Waits for the next message, and takes it.
+    /// Waits for the next message, and handles it.
     fn receive(&mut self) {
         let received = match self.deadline() {
             Some(at) => self.messages.recv_timeout(at.after(self.clock.now())),
@@ -202,7 +203,7 @@ impl Shell {
         self.take(received.ok());
     }
 
-    /// When it must handle the time at the latest.
+    /// The next time at which it must act without a message.
     fn deadline(&self) -> Option<Nanos> {
         let waits = self.unplaced.as_ref().map(|unplaced| unplaced.again);
         let answer = self.unanswered.values().min().copied();
@@ -212,7 +213,7 @@ impl Shell {
         deadlines.into_iter().flatten().min()
     }
 
-    /// Ends the threads of a job that has an outcome, and returns that.
+    /// Ends the threads of a job that has an outcome, and returns the outcome.
     pub(crate) fn end(mut self) -> Result<()> {
         self.forget();
         let outcome = self.outcome.take().unwrap_or_else(|| Err(Error::cancelled()));
@@ -231,15 +232,15 @@ impl Shell {
         outcome
     }
 
-    /// Workers forget a job that is over.
+    /// Tells workers that the job is over.
     pub(crate) fn forget(&self) {
         let term = self.coordinator.term();
         let ended = self.outcome.as_ref().is_some_and(Result::is_ok) && !self.stopping;
         self.remotes.iter().filter(|_| !self.leaves_tasks).for_each(|remotes| remotes.forget(term, ended));
     }
 
-    /// Takes the next message without waiting, or handles the time if there is none. Returns whether there
-    /// was one.
+    /// Handles the next message without waiting, or the time if there is none. Returns whether there was a
+    /// message.
     pub(crate) fn step(&mut self) -> bool {
         let received = self.messages.try_recv().ok();
         let had_message = received.is_some();
@@ -268,7 +269,7 @@ impl Shell {
         self.busy_ns += self.clock.now().since(start);
     }
 
-    /// Notifies the user of what takes long.
+    /// Notifies the user of waits that take long.
     fn watch(&mut self) {
         for what in self.watch.due(self.clock.now()) {
             let what = match (what, self.worker.unfinished()) {
@@ -333,7 +334,7 @@ impl Shell {
         }
     }
 
-    /// Gives the coordinator all inputs, and carries out the resulting commands.
+    /// Gives the coordinator all inputs, and executes the resulting commands.
     fn settle(&mut self) {
         loop {
             for process in self.peers.with_news() {
@@ -344,7 +345,7 @@ impl Shell {
                 self.tell(HERE);
             }
             if self.inputs.is_empty() {
-                // It may have waited until the tasks run.
+                // The change may have waited until the tasks run.
                 self.change(ChangeInput::Tick, None);
             }
             let Some(input) = self.inputs.pop_front() else { break };
@@ -358,7 +359,7 @@ impl Shell {
             self.restoring.clear();
             self.shared.notify("the state of the job is restored");
         }
-        // The coordinator before may have been asked.
+        // A former coordinator may have received the request to stop.
         self.stopping |= self.coordinator.is_stopping();
         let now = self.clock.now();
         self.shared.life.entered(self.coordinator.phase(), self.coordinator.incarnation(), self.stopping, now);
@@ -377,7 +378,7 @@ impl Shell {
                 self.log(command);
             }
             Command::Start { incarnation, from } => self.restart(incarnation, from),
-            // Only the first command of all.
+            // This is only ever the first command.
             Command::Adopt { .. } => {}
             Command::Grant { group, checkpoint, pace, .. } => {
                 if checkpoint {
@@ -413,7 +414,7 @@ impl Shell {
                 let error = match (cause, store) {
                     (Cause::Store, store) => self.store_failure.take().or_else(|| store.map(Journal::no_answer)),
                     // The next owner removes files and fences transactions: the resulting errors of tasks are
-                    // not the cause.
+                    // not the cause of the failure.
                     (_, Some(store)) if Journal::is_taken_over(store, own) => Some(Journal::lost(store)),
                     _ => None,
                 };
@@ -422,7 +423,7 @@ impl Shell {
             Command::Fenced(_) => {
                 let place = self.durable.as_ref().map(|durable| &durable.store);
                 let error = place.map_or_else(|| Error::internal("a job without a log was fenced"), Journal::lost);
-                // The other one may have adopted the tasks.
+                // The other owner may have adopted the tasks.
                 self.leaves_tasks = true;
                 self.outcome = Some(Err(error));
             }
@@ -433,7 +434,7 @@ impl Shell {
                 self.shared
                     .notify(format!("the checkpoint of epoch {} was abandoned; the job takes the next one", epoch.0));
             }
-            // Only workers need to hear of these.
+            // Only workers need these.
             Command::EpochDone(..) | Command::NoneDone(_) => {}
         }
     }
@@ -447,14 +448,14 @@ impl Shell {
                 if matches!(command, Command::Append(..) | Command::Read(_)) {
                     self.watch.begin(Awaited::Log, self.clock.now());
                 }
-                // The scribe ends only after this.
+                // The scribe ends only after this thread.
                 let _ = durable.scribe.send(scribe::Task::Log(Box::new(command)));
             }
             None => self.inputs.extend(in_memory(&command).map(|(sequence, answer)| Input::Store(sequence, answer))),
         }
     }
 
-    /// A group was granted in its turn: reports the cost of the group before it, and of those that were
+    /// A group was granted in its turn: reports the cost of the group before it, and of groups that were
     /// granted early.
     fn granted(&mut self) {
         let now = self.clock.now();

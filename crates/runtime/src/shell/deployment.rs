@@ -1,4 +1,4 @@
-//! What a worker is told of a job before tasks of it start.
+//! What a worker must know of a job before tasks of it start.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -17,12 +17,12 @@ use crate::network::Peer;
 #[derive(Clone)]
 pub(crate) struct Deployment {
     pub(crate) plan: Arc<Plan>,
-    /// What the job starts from while it has no checkpoint.
+    /// The savepoint that the job starts from while it has no checkpoint.
     pub(crate) origin: Option<Origin>,
     pub(crate) checkpoints: Option<Checkpoints>,
     /// Whether a retry may help if a table cannot be opened.
     pub(crate) retries_opening: bool,
-    /// Which worker has which task, and where the workers listen. Empty: all tasks are here.
+    /// The worker of each task, and the addresses of the workers. Empty: all tasks are here.
     pub(crate) placement: BTreeMap<TaskId, WorkerId>,
     pub(crate) peers: BTreeMap<WorkerId, Peer>,
 }
@@ -34,6 +34,6 @@ pub(crate) struct Checkpoints {
     /// Name of the job.
     pub(crate) job: String,
     pub(crate) former: FormerNames,
-    /// How often a task reports that it gets further with restoring its state.
+    /// How often a task reports progress while it restores its state.
     pub(crate) progress_interval: Duration,
 }

@@ -1,4 +1,4 @@
-//! Heartbeats of a job's workers. Each message to a worker says which heartbeat of it was the newest: the
+//! Heartbeats of a job's workers. Each message to a worker contains the time of its newest heartbeat: the
 //! lease of its tasks begins there.
 
 use std::collections::BTreeMap;
@@ -7,8 +7,8 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use anabranch_model::Nanos;
 use anabranch_protocol::membership::Process;
 
-/// When each worker sent the newest heartbeat that has arrived, by its clock. Heartbeats do not wake the
-/// coordinator of a job: the process answers them for all its jobs.
+/// When each worker sent its newest heartbeat, by its clock. Heartbeats do not wake the coordinator of a job:
+/// the process answers them for all its jobs.
 #[derive(Debug, Default)]
 pub(crate) struct Hearts(Mutex<BTreeMap<Process, Nanos>>);
 
@@ -17,19 +17,19 @@ impl Hearts {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// A heartbeat has come.
+    /// Records a heartbeat.
     pub(crate) fn beat(&self, process: Process, sent: Nanos) {
         let mut hearts = self.lock();
         let newest = hearts.entry(process).or_default();
         *newest = sent.max(*newest);
     }
 
-    /// The newest one, if there was one.
+    /// The newest heartbeat, if there was one.
     pub(crate) fn newest(&self, process: Process) -> Option<Nanos> {
         self.lock().get(&process).copied()
     }
 
-    /// The worker is lost.
+    /// Forgets a lost worker.
     pub(crate) fn forget(&self, process: Process) {
         self.lock().remove(&process);
     }

@@ -28,17 +28,17 @@ use crate::task::mail::{FromTask, Mail};
 use crate::task::threads::no_thread;
 use crate::task::view::Activity;
 
-/// How often the coordinator gets a reading of the tasks.
+/// How often the coordinator gets the metrics of the tasks.
 const METRICS: Duration = Duration::from_millis(500);
-/// The same while tasks have few rows.
+/// How often it gets them while tasks process few rows.
 const METRICS_IDLE: Duration = Duration::from_secs(4);
-/// How long a change of the tasks may wait for the next summary. A coordinator that waits for one gets it at
-/// once.
+/// How long a change of the metrics may wait for the next summary. A coordinator that waits for a summary
+/// gets it at once.
 const LINGER: Duration = Duration::from_secs(2);
-/// Fewer rows of all tasks between two readings are few.
+/// Fewer rows between two readings, of all tasks together, are few.
 const FEW_ROWS: u64 = 100;
-/// What was loaded for a plan version is dropped if no coordinator says anything for so long: the one that
-/// wanted it is gone, or a file takes longer than any should.
+/// State that was loaded for a plan version is dropped if no coordinator sends a message for this time: the
+/// requesting coordinator is gone, or a file takes unreasonably long.
 const PREPARED_MAX: Duration = Duration::from_secs(600);
 
 /// What a worker's process provides for the tasks of all jobs.
@@ -52,11 +52,11 @@ pub trait Premises: Send + Sync {
     /// Sends a message to the coordinator of a job. It never waits.
     fn send(&self, job: u64, message: FromWorker);
 
-    /// The tasks of a job run, so that any coordinator may adopt them; or they do not any more.
+    /// The tasks of a job run, so that any coordinator may adopt them. `None`: they have ended.
     fn hosts(&self, job: u64, hosted: Option<Hosted>);
 }
 
-/// What a worker of one job takes in.
+/// The messages of a job's worker.
 pub(crate) enum Message {
     Task(FromTask),
     Thread(FromThread),
@@ -105,27 +105,27 @@ pub(crate) struct Host {
     messages: Receiver<Message>,
     /// The newest heartbeat that was answered.
     pub(crate) contact: Arc<Contact>,
-    /// How many messages of coordinators were taken.
+    /// Number of messages of coordinators that were handled.
     taken: u64,
     /// `None` until the first deployment.
     pub(crate) shell: Option<WorkerShell>,
-    /// Whose tasks run, as far as coordinators know.
+    /// The incarnation whose tasks run, as reported to coordinators.
     runs: Option<Incarnation>,
     /// Number of the last notice that was sent.
     noticed: u64,
     /// When the tasks are read next, at the latest.
     read_at: Nanos,
-    /// When they were read last.
+    /// When they were last read.
     read_last: Nanos,
     /// When a coordinator last said something.
     heard_at: Nanos,
-    /// What the tasks had done at the last reading that the coordinator has, and when that was.
+    /// The activity of the tasks at the last reading that the coordinator has, and the time of that reading.
     sent: Option<(Vec<Activity>, Nanos)>,
-    /// The rows of key groups that the coordinator knows, and of which incarnation.
+    /// The rows of key groups that the coordinator knows, and their incarnation.
     sent_rows: (Option<Incarnation>, Vec<KeyGroupReading>),
-    /// The job will not start again.
+    /// Whether the job will not start again.
     is_over: bool,
-    /// Tasks are here.
+    /// Whether tasks are here.
     has_tasks: Arc<AtomicBool>,
 }
 
@@ -152,14 +152,14 @@ impl HostedJob {
         self.give(Message::Coordinator(message));
     }
 
-    /// The process that has the job's coordinator in this term has answered the heartbeat that this process
-    /// sent then.
+    /// The process of the job's coordinator in this term has answered the heartbeat that this process sent at
+    /// this time.
     pub fn answered(&self, term: Term, sent: Nanos) {
         self.contact.answered(term, sent);
     }
 
-    /// That process has answered none for as long as a lease lasts: later answers are not to extend that
-    /// lease.
+    /// The coordinator's process has not answered a heartbeat for the time of a lease: later answers must not
+    /// extend that lease.
     pub fn silent(&self) {
         self.give(Message::Silent);
     }
@@ -176,7 +176,7 @@ impl HostedJob {
         self.has_tasks.load(SeqCst)
     }
 
-    /// The job has ended by itself: when the value is dropped, local copies of its state are removed.
+    /// The job has ended by itself: local copies of its state are removed when the value is dropped.
     pub fn is_over(&self) {
         let _ = self.messages.send(Message::Over);
     }
@@ -191,7 +191,7 @@ impl Drop for HostedJob {
 }
 
 impl Host {
-    /// A worker without tasks, and where its messages go.
+    /// A worker without tasks, and the channel for its messages.
     pub(crate) fn new(
         job: u64,
         config: Config,
@@ -247,15 +247,15 @@ impl Host {
     /// Ends the tasks.
     pub(crate) fn end(&mut self) {
         if let Some(mut shell) = self.shell.take() {
-            // The process may end, whatever its tasks wait for.
+            // The process may end, even if tasks hang.
             let _ = shell.end();
             let checkpoints = shell.deployment().checkpoints.as_ref();
             checkpoints.filter(|_| self.is_over).into_iter().for_each(|of| of.store.remove_copies());
         }
     }
 
-    /// Takes the next message without waiting, or handles the time if there is none. Returns whether there
-    /// was one.
+    /// Handles the next message without waiting, or the time if there is none. Returns whether there was a
+    /// message.
     pub(crate) fn step(&mut self) -> bool {
         let received = self.messages.try_recv().ok();
         let had_message = received.is_some();
@@ -266,7 +266,7 @@ impl Host {
     /// Handles a message, or the time.
     fn take(&mut self, received: Option<Message>) {
         let now = self.shared.clock().now();
-        // An answer that came after this message does not count before it.
+        // An answer that arrived after this message must not be handled before it.
         if let (Some((term, sent)), Some(shell)) = (self.contact.newest(self.taken), &mut self.shell) {
             shell.answered(term, sent);
         }
@@ -291,7 +291,7 @@ impl Host {
         let is_needed = |shell: &WorkerShell| shell.has_tasks() || shell.is_preparing();
         self.has_tasks.store(self.shell.as_ref().is_some_and(is_needed), SeqCst);
         self.tell_coordinators();
-        // Tasks with few rows are read when their thread does something anyway.
+        // Tasks with few rows are read only when their thread is awake anyway.
         if now >= self.read_at || (was_task && now >= self.read_last.plus(METRICS)) {
             self.read_last = now;
             self.read_at = now.plus(if self.read() { METRICS } else { METRICS_IDLE });
@@ -313,12 +313,12 @@ impl Host {
             (ToWorker::Deploy(deploy), _) => self.deploy(*deploy),
             (ToWorker::Protocol(message), Some(shell)) => {
                 if shell.hears(*message) {
-                    // The coordinator is another one, and knows nothing of the tasks.
+                    // The new coordinator knows nothing of the tasks.
                     (self.sent, self.sent_rows) = (None, (None, Vec::new()));
                 }
             }
             (ToWorker::Observed(reached), Some(shell)) => shell.aligned(reached),
-            // Messages follow a deployment.
+            // The deployment always comes first.
             (_, None) => {}
         }
     }
@@ -338,7 +338,7 @@ impl Host {
         shell.refuse(refused);
     }
 
-    /// A worker without tasks is told of the job by this.
+    /// Prepares a worker without tasks for the job.
     fn prepare(&mut self, deploy: Deploy) {
         let own = self.network.worker();
         let own = deploy.placement.iter().filter(|(_, worker)| *worker == own).map(|(task, _)| *task).collect();
@@ -349,7 +349,7 @@ impl Host {
         self.shell.iter_mut().for_each(|shell| shell.prepare(&plan, &own));
     }
 
-    /// What tasks are started with, and why they cannot be.
+    /// What tasks are started with, and the error if they cannot be started.
     fn deployment(&self, deploy: Deploy) -> (Deployment, Option<Error>) {
         let peers = deploy.peers();
         let Deploy { plan, origin, checkpoints, retries_opening, placement, .. } = deploy;
@@ -367,12 +367,12 @@ impl Host {
         (Deployment { plan, origin, checkpoints, retries_opening, placement, peers }, refused)
     }
 
-    /// Rows that were late, of the present tasks together.
+    /// Late rows of the present tasks.
     pub(crate) fn late_rows(&self) -> u64 {
         self.shared.late_rows()
     }
 
-    /// Sends what the coordinator shows to users. Returns whether it changes much.
+    /// Sends the metrics for users. Returns whether they have changed much.
     fn read(&mut self) -> bool {
         let notices = self.shared.notices.after(self.noticed);
         if let Some(last) = notices.last() {
@@ -392,7 +392,7 @@ impl Host {
         rows.is_none_or(|rows| rows >= FEW_ROWS)
     }
 
-    /// A job whose tasks have sent nothing to each other sends nothing here.
+    /// Sends the rows of key groups, if tasks have sent rows to each other.
     fn send_key_groups(&mut self) {
         let Some(incarnation) = self.runs else { return };
         let now = (Some(incarnation), self.shared.own_key_groups());

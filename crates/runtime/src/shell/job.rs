@@ -1,4 +1,4 @@
-//! A job as observers see it: started, watched, stopped, waited for.
+//! A job for observers: started, watched, stopped, waited for.
 
 use std::collections::BTreeMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -41,7 +41,7 @@ pub struct Job {
     had_ended: bool,
 }
 
-/// A job for any number of observers.
+/// A handle of a job, for any number of observers.
 #[derive(Clone)]
 pub struct JobHandle {
     pub(crate) shared: Arc<Shared>,
@@ -51,24 +51,24 @@ pub struct JobHandle {
 
 /// How a job uses workers in other processes.
 pub struct Workers {
-    /// Number of the job among all that these workers have.
+    /// Number of the job, unique among all jobs of these workers.
     pub job: u64,
     /// Where the worker in this process listens to the others.
     pub endpoint: Arc<dyn Network>,
-    /// How many must have joined before tasks are placed.
+    /// Number of workers that must have joined before tasks are placed.
     pub awaited: usize,
-    /// The tasks of all jobs that these workers have.
+    /// The slots of all jobs of these workers.
     pub occupancy: Arc<Occupancy>,
-    /// What the workers have of the job already. If that is all of it, this process adopts the tasks as they
-    /// run.
+    /// The tasks of the job that workers have already. If these are all tasks, this process adopts them.
     pub hosted: Box<dyn Fn() -> Vec<(Process, Hosted)>>,
     /// How long to wait for workers that have tasks of the job.
     pub patience: Duration,
-    /// How the checkpoint is checked that the job resumes from.
+    /// How the checkpoint to resume from is checked.
     pub check: Check,
-    /// Asked before the job is taken over: it may have gone to another coordinator.
+    /// Called before the job is taken over: another coordinator may have it by now.
     pub is_wanted: Box<dyn Fn() -> bool>,
-    /// Gets the job before its tasks are placed: from then on it must hear of workers and of what they say.
+    /// Receives the job before its tasks are placed: from then on it must be told of workers and their
+    /// messages.
     pub register: Box<dyn FnOnce(JobHandle)>,
 }
 
@@ -77,11 +77,11 @@ pub struct Workers {
 pub struct Summary {
     /// Last reading of every task.
     pub tasks: Vec<TaskMetrics>,
-    /// From start to the end of the last task.
+    /// From the start to the end of the last task.
     pub elapsed: Duration,
     /// The result of its coordination.
     pub coordination: Coordination,
-    /// The job had ended before it was started this time: it did nothing.
+    /// The job had ended before it was started this time, so it did nothing.
     pub had_ended: bool,
 }
 
@@ -110,7 +110,7 @@ impl Job {
     /// Starts a plan: one thread per task, and one that coordinates them. With `checkpointing` the job
     /// resumes from the newest checkpoint, takes checkpoints, and restarts its tasks from them after failures
     /// that may be temporary. Without, it starts from the beginning, leaves nothing, and ends with its first
-    /// failure. A job without a checkpoint starts from `origin`, if there is one.
+    /// failure. A job without a checkpoint starts from `origin`, if given.
     pub fn start(
         plan: &Plan,
         connectors: &Connectors,
@@ -121,7 +121,7 @@ impl Job {
         Job::start_at(plan, connectors, clock, checkpointing, origin, None)
     }
 
-    /// Starts a plan as [`Job::start`] does, with its tasks at workers in other processes. Waits for them.
+    /// Starts a plan like [`Job::start`], with its tasks at workers in other processes. Waits for them.
     #[expect(clippy::needless_pass_by_value, reason = "callers have no further use for their handle of the clock")]
     pub fn start_at(
         plan: &Plan,
@@ -142,7 +142,7 @@ impl Job {
             let run = move || {
                 let _ends: Sender<()> = ends;
                 let ran = catch_unwind(AssertUnwindSafe(|| scribe.run(&to_do, |message| answers.send(message.into()))));
-                // Without the scribe there would be no further checkpoint, and no report of that.
+                // Without the scribe there would be no further checkpoint, and nobody would report that.
                 ran.unwrap_or_else(|panic| answers.send(Message::Cancel(panicked(panic.as_ref()))));
             };
             let thread = std::thread::Builder::new().name("checkpoints".into()).spawn(run);
@@ -156,13 +156,13 @@ impl Job {
         handle.mailbox.set_shell(shell);
         let job = Job { handle, had_ended: false };
         if checkpointing.is_some() {
-            // It must watch the log, even if no task reports anything.
+            // The coordinator must watch the log, even if no task reports anything.
             job.handle.mailbox.start();
         }
         Ok(job)
     }
 
-    /// Whether the job had ended before it was started this time: then it does nothing.
+    /// Whether the job had ended before it was started this time, and did nothing.
     #[must_use]
     pub fn had_ended(&self) -> bool {
         self.had_ended
@@ -189,11 +189,11 @@ impl Job {
 /// A job whose tables are being opened.
 pub(crate) struct Prepared {
     pub(crate) shell: Shell,
-    /// Of a job with checkpoints.
+    /// For a job with checkpoints.
     pub(crate) scribe: Option<(Scribe, Receiver<scribe::Task>)>,
 }
 
-/// Takes a job over, if it has checkpoints, and lets its tasks start. `None`: it has ended before.
+/// Takes a job over, if it has checkpoints, and starts its tasks. `None`: it had ended before.
 pub(crate) fn prepare(
     plan: &Plan,
     connectors: &Connectors,
@@ -233,7 +233,7 @@ pub(crate) fn prepare(
         None => (None, None),
     };
     let mail: Arc<dyn WorkerMail> = Arc::<Mailbox>::clone(&handle.mailbox);
-    // The coordinator in the same process is never silent.
+    // A coordinator in the same process is never silent.
     let config = worker::Config { lease: Duration::MAX, ..worker::Config::default() };
     let seen = (Arc::clone(&handle.shared), mail);
     let (mut remotes, mut network) = (None, None);
@@ -259,13 +259,13 @@ struct Taken {
     coordinator: Coordinator<TaskState>,
     incarnation: Incarnation,
     from: Option<Checkpoint<TaskState>>,
-    /// Its tasks run.
+    /// Its tasks are running.
     adopts: bool,
     deployment: Deployment,
     log: Option<(Store, Scribe)>,
 }
 
-/// Takes a job over, or begins one that no other process knows of. `None`: it has ended before.
+/// Takes a job over, or begins one that no other process knows. `None`: it had ended before.
 fn take(
     plan: &Plan,
     (config, all): (Config, &Tasks),
@@ -292,13 +292,13 @@ fn take(
     let store = checkpointing.store.clone();
     let checkpoints = Some(Checkpoints { store: store.clone(), job, former, progress_interval });
     let (plan, origin) = (Arc::new(plan), origin.cloned());
-    // A process that has lost the job may disturb this one's commit while both open their sinks.
+    // A process that has lost the job may interfere with this one's commit while both open their sinks.
     let deployment = Deployment { plan, origin, checkpoints, retries_opening: commits, placement, peers };
     Ok(Some(Taken { coordinator, incarnation, from, adopts, deployment, log: Some((store, scribe)) }))
 }
 
 impl JobHandle {
-    /// Stops the job at the end of an epoch: what was read is processed, open windows stay open.
+    /// Stops the job at the end of an epoch: rows that were read are processed, and open windows stay open.
     pub fn stop(&self) {
         self.mailbox.send(Message::Stop);
     }
@@ -308,23 +308,23 @@ impl JobHandle {
         self.abort(Error::user("the job was dropped"));
     }
 
-    /// The same on behalf of a user: the job counts as cancelled, and not as failed.
+    /// Ends the job at once for a user: it counts as cancelled, not as failed.
     pub fn cancel_by_request(&self) {
         self.shared.life.cancelled();
         self.abort(Error::user("the job was cancelled by a request"));
     }
 
-    /// Ends the job at once, as a crash would. It fails with `why`.
+    /// Ends the job at once, as a crash would. It fails with the error `why`.
     pub fn abort(&self, why: Error) {
         self.mailbox.send(Message::Cancel(why));
     }
 
-    /// Leaves the job to another coordinator: its tasks at workers go on.
+    /// Leaves the job to another coordinator: its tasks at workers continue.
     pub fn leave(&self) {
         self.mailbox.send(Message::Leave);
     }
 
-    /// Takes a checkpoint now, whatever the interval and the group of epochs that runs. Waits until it is
+    /// Takes a checkpoint now, whatever the interval and the present group of epochs. Waits until it is
     /// committed.
     pub fn checkpoint_now(&self) -> Result<Committed> {
         if !self.keeps_checkpoints {
@@ -336,19 +336,19 @@ impl JobHandle {
         committed.recv().map_err(|_| Error::outside("the job ended before the checkpoint was complete"))
     }
 
-    /// Lets the job go on by another plan, or its tasks at other workers, from the end of an epoch on. Waits
-    /// until a checkpoint by the new version is committed. If anything fails before, the job goes on as it
-    /// was, and the error says why.
+    /// Changes the job to another plan, or other workers for its tasks, from the end of an epoch on. Waits
+    /// until a checkpoint of the new version is committed. If anything fails before, the job continues
+    /// unchanged, and the error has the reason.
     ///
-    /// `fit` chooses the form of the plan, for the plan that the job has then.
+    /// `fit` chooses the form of the plan for the job's plan at that time.
     pub fn reconfigure(&self, request: Reconfigure, fit: Fit) -> Result<Reconfigured> {
         self.begin_to_reconfigure(request, fit)
             .recv()
             .unwrap_or_else(|_| Err(Error::outside("the job ended before it was changed")))
     }
 
-    /// The same without waiting: the answer will be in the channel, which closes without one if the job ends
-    /// before.
+    /// Like [`JobHandle::reconfigure`], without waiting: the channel will receive the answer, or close
+    /// without one if the job ends before.
     #[must_use]
     pub fn begin_to_reconfigure(&self, request: Reconfigure, fit: Fit) -> Receiver<Result<Reconfigured>> {
         let (answer, answered) = channel();
@@ -356,21 +356,21 @@ impl JobHandle {
         answered
     }
 
-    /// The change that is being prepared is not carried out. An error if there is none, or if its tasks
-    /// switch already.
+    /// Aborts the change that is being prepared. An error if there is none, or if its tasks are already
+    /// switching.
     pub fn abort_change(&self) -> Result<()> {
         let (answer, answered) = channel();
         self.mailbox.send(Message::AbortChange(answer));
         answered.recv().unwrap_or_else(|_| Err(Error::user("the job has ended")))
     }
 
-    /// The plan by which the job runs.
+    /// The plan that the job runs.
     #[must_use]
     pub fn plan(&self) -> Arc<Plan> {
         self.shared.plan()
     }
 
-    /// Workers in other processes are there: tasks can be placed at all of them.
+    /// Workers in other processes have joined: tasks can be placed at all of them.
     pub fn joined(&self, workers: Vec<RemoteWorker>) {
         self.mailbox.send(Message::Joined(workers));
     }
@@ -380,8 +380,8 @@ impl JobHandle {
         self.mailbox.send(Message::Lost(process, why));
     }
 
-    /// A worker sent its newest heartbeat then, by its clock. The caller answers it, for all jobs of the
-    /// process.
+    /// Records when a worker sent its newest heartbeat, by its clock. The caller answers it, for all jobs of
+    /// the process.
     pub fn heard(&self, process: Process, sent: Nanos) {
         self.shared.hearts.beat(process, sent);
     }
@@ -403,32 +403,33 @@ impl JobHandle {
         self.shared.metrics()
     }
 
-    /// The same, with the process of each task. Tasks in the process that started the job are at [`HERE`].
+    /// Like [`JobHandle::metrics`], with the process of each task. Tasks in the process that started the job
+    /// are at [`HERE`].
     #[must_use]
     pub fn placed(&self) -> Vec<(Process, TaskMetrics)> {
         self.shared.placed()
     }
 
-    /// The rows of each key group that reached the stages whose tasks divide them by keys, since the tasks
-    /// began. Workers tell it with their readings.
+    /// The rows of each key group that have reached each stage with a hash exchange, since its tasks began.
+    /// Workers report them with their metrics.
     #[must_use]
     pub fn key_groups(&self) -> BTreeMap<StageId, Vec<u64>> {
         self.shared.key_groups(self.status().incarnation)
     }
 
-    /// Where the job is in its life, and its checkpoints in numbers.
+    /// The phase of the job, and its checkpoints in numbers.
     #[must_use]
     pub fn status(&self) -> Status {
         self.shared.life.status()
     }
 
-    /// The coordination so far.
+    /// The coordination so far, in numbers.
     #[must_use]
     pub fn coordination(&self) -> Coordination {
         self.shared.coordination()
     }
 
-    /// Restarts of the tasks after failures, oldest first: the newest 100.
+    /// Restarts of the tasks after failures, oldest first; only the newest 100.
     #[must_use]
     pub fn restarts(&self) -> Vec<Restart> {
         self.shared.restarts()

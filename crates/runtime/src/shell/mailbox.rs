@@ -1,6 +1,6 @@
 //! The coordinator's queue of messages, and the start of its thread.
 //!
-//! The first message starts the thread: the first rows of a job do not wait for it.
+//! The first message starts the thread, so that it does not delay the first rows of a job.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
@@ -32,7 +32,7 @@ impl Mailbox {
         Arc::new(Mailbox { sender, sent, shared, shell, has_shell, thread })
     }
 
-    /// Sets the coordinator to start.
+    /// Sets the coordinator that the thread will drive.
     pub(crate) fn set_shell(&self, shell: Shell) {
         let taken = shell.taken;
         *self.shell.lock().unwrap_or_else(PoisonError::into_inner) = Some(shell);

@@ -1,9 +1,8 @@
-//! What a coordinator and the workers in other processes tell each other of one job: what is to be known
-//! before tasks start, what the machines of `protocol` decide and need, and what is observed. Their form on
-//! the wire is JSON, and is frozen: a test compares it with fixtures.
+//! The messages of one job between a coordinator and the workers in other processes: the deployment of tasks,
+//! the inputs and decisions of the machines of `protocol`, and observations. Their form on the wire is JSON,
+//! and is frozen: a test compares it with fixtures.
 //!
-//! The messages of one connection arrive in their order. A connection that breaks ends the tasks that it was
-//! for.
+//! The messages of one connection arrive in order. When a connection breaks, the tasks that used it fail.
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -23,25 +22,25 @@ use crate::task::phases::Passage;
 /// Version of these messages. Processes with another one refuse each other.
 pub const MESSAGES_VERSION: u32 = 1;
 
-/// What a coordinator tells a worker.
+/// A message from a coordinator to a worker.
 #[derive(Debug, Serialize, Deserialize)]
 pub enum ToWorker {
-    /// What is to be known before the tasks of an incarnation start, or are prepared.
+    /// What the worker must know before the tasks of an incarnation start, or are prepared.
     Deploy(Box<Deploy>),
-    /// What the coordinator has decided.
+    /// A decision of the coordinator.
     Protocol(Box<Downward<TaskState>>),
-    /// What the sources of a group at other workers have reached.
+    /// The event time that the sources of an alignment group at other workers have reached.
     Observed(Reached),
 }
 
-/// The sources of a group have reached an event time.
+/// The event time that the sources of an alignment group have reached.
 #[derive(Debug, Serialize, Deserialize)]
 pub struct Reached {
     /// Of the tasks.
     pub incarnation: Incarnation,
     /// The group.
     pub group: String,
-    /// The least that all of them have reached.
+    /// The minimum over the sources.
     pub time: EventTime,
 }
 
@@ -50,27 +49,27 @@ pub struct Reached {
 pub struct Deploy {
     /// Of the tasks that will start.
     pub incarnation: Incarnation,
-    /// The tasks are those of the next plan version: the worker will load their state ahead.
+    /// The tasks belong to the next plan version: the worker will load their state ahead.
     pub prepares: bool,
     /// The plan, with the identities of its parts.
     pub plan: Plan,
-    /// Where the savepoint is from which the job starts while it has no checkpoint.
+    /// The place of the savepoint that the job starts from while it has no checkpoint.
     pub origin: Option<String>,
     /// If the job takes checkpoints.
     pub checkpoints: Option<DeployCheckpoints>,
     /// Whether a retry may help if a table cannot be opened.
     pub retries_opening: bool,
-    /// Which worker has which task.
+    /// The worker of each task.
     pub placement: Vec<(TaskId, WorkerId)>,
     /// Where the workers listen to each other.
     pub peers: BTreeMap<WorkerId, SocketAddr>,
-    /// The keys of those whose connections are encrypted.
+    /// The keys of the workers with encrypted connections.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub keys: BTreeMap<WorkerId, PublicKey>,
 }
 
 impl Deploy {
-    /// Where the workers listen to each other, and the keys that they prove.
+    /// The addresses and keys of the workers.
     pub(crate) fn peers(&self) -> BTreeMap<WorkerId, Peer> {
         let peer = |(worker, address): (&WorkerId, &SocketAddr)| {
             (*worker, Peer { address: *address, key: self.keys.get(worker).copied() })
@@ -84,58 +83,58 @@ impl Deploy {
 pub struct DeployCheckpoints {
     /// Name of the job.
     pub job: String,
-    /// Names that it had before.
+    /// Its former names.
     pub former: FormerNames,
-    /// How often a task reports that it gets further with restoring its state.
+    /// How often a task reports progress while it restores its state.
     pub progress_interval: Duration,
 }
 
-/// What a worker tells the coordinator of a job.
+/// A message from a worker to the coordinator of a job.
 #[derive(Debug, Serialize, Deserialize)]
 pub enum FromWorker {
     /// The tables of all its tasks are open.
     Deployed {
         /// Of the tasks.
         incarnation: Incarnation,
-        /// Names of those that restore their state.
+        /// Names of the tasks that restore their state.
         restoring: Vec<String>,
     },
-    /// What the coordinator needs to decide.
+    /// An input of the coordinator's machines.
     Protocol(Box<Upward<TaskState>>),
-    /// What it shows to users, or passes on.
+    /// An observation, to be shown to users or passed on.
     Observed(Observed),
 }
 
-/// What a worker has observed.
+/// An observation of a worker.
 #[derive(Debug, Serialize, Deserialize)]
 pub enum Observed {
-    /// Why a task has failed, before the summary that says that it has.
+    /// Why a task has failed. Sent before the summary that reports the failure.
     Failed {
         /// Of the task.
         incarnation: Incarnation,
         /// The task.
         task: TaskId,
-        /// Why.
+        /// The error.
         error: Error,
     },
-    /// What the sources of a group at this worker have reached.
+    /// The event time that the sources of an alignment group at this worker have reached.
     Reached(Reached),
-    /// What has accumulated since the last summary, before the next one. Omitted if that is nothing.
+    /// Measurements since the last summary, sent before the next one. Omitted if there are none.
     Since(Since),
     /// Notices for the user.
     Notices(Vec<String>),
-    /// A reading of every task here.
+    /// The metrics of every task here.
     Metrics(Vec<TaskMetrics>),
     /// The rows of each key group that tasks here have sent, if there were more since the last message.
     KeyGroups {
         /// Of the tasks.
         incarnation: Incarnation,
-        /// What each has sent so far.
+        /// The numbers of rows so far.
         rows: Vec<KeyGroupReading>,
     },
 }
 
-/// What has accumulated between two summaries.
+/// Measurements between two summaries.
 #[derive(Debug, Serialize, Deserialize)]
 pub struct Since {
     /// Of the tasks.
@@ -144,13 +143,13 @@ pub struct Since {
     pub grant_wait_ns: u64,
     /// State files, each with the epoch of the first snapshot that no longer refers to it.
     pub dropped: Vec<(Epoch, String)>,
-    /// What tasks have measured of checkpoints.
+    /// Measurements of checkpoints.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub passages: Vec<Passage>,
 }
 
 impl Since {
-    /// Whether nothing has accumulated.
+    /// Whether there are no measurements.
     pub(crate) fn is_empty(&self) -> bool {
         self.grant_wait_ns == 0 && self.dropped.is_empty() && self.passages.is_empty()
     }

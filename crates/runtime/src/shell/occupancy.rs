@@ -1,4 +1,4 @@
-//! How many slots of each worker which job has taken, for all jobs of a process: placement spreads the tasks
+//! The slots that each job has taken at each worker, for all jobs of a process: placement spreads the tasks
 //! of all jobs.
 
 use std::collections::BTreeMap;
@@ -10,7 +10,7 @@ use anabranch_protocol::membership::Process;
 /// Numbers of slots.
 type Slots = BTreeMap<Process, u32>;
 
-/// The slots that these tasks take: for each process as many as it has of one stage.
+/// The slots that these tasks take: for each process the largest number of its tasks of one stage.
 fn slots<'a>(placed: impl IntoIterator<Item = (&'a TaskId, &'a Process)>) -> Slots {
     let (mut of_stage, mut slots) = (BTreeMap::<(Process, StageId), u32>::new(), Slots::new());
     for (task, process) in placed {
@@ -31,7 +31,7 @@ impl Occupancy {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Places the tasks of a job, given the slots of the others. No other job is placed meanwhile.
+    /// Places the tasks of a job, given the slots of the others. No other job is placed at the same time.
     pub(crate) fn place<E>(
         &self,
         job: u64,
@@ -48,12 +48,12 @@ impl Occupancy {
         others(&self.lock(), job)
     }
 
-    /// A job has its tasks there.
+    /// Records the tasks of an adopted job.
     pub(crate) fn adopted(&self, job: u64, placed: &BTreeMap<TaskId, Process>) {
         self.lock().insert(job, slots(placed));
     }
 
-    /// A job is over in this process.
+    /// Forgets a job that is over in this process.
     pub(crate) fn forget(&self, job: u64) {
         self.lock().remove(&job);
     }

@@ -1,5 +1,5 @@
-//! Workers in other processes as the coordinator of one job sees them: where its tasks are placed, and what
-//! it sends there.
+//! Workers in other processes, for the coordinator of one job: the placement of its tasks, and the messages
+//! to workers.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -23,23 +23,23 @@ use crate::shell::messages::{Deploy, DeployCheckpoints, Reached, ToWorker};
 use crate::shell::occupancy::Occupancy;
 use crate::shell::worker::WorkerShell;
 
-/// Sends messages of one job to a worker in another process, in their order. It never waits. A worker refuses
+/// Sends messages of one job to a worker in another process, in order, without waiting. A worker refuses
 /// messages of an older term of the job than the newest that it knows.
 pub trait Link: Send + Sync {
     /// Sends a message. If the connection is broken the message is dropped, and the worker is reported as
     /// lost.
     fn send(&self, term: Term, message: ToWorker);
 
-    /// The job is over: the worker keeps no task of it, and nothing at all if it has `ended` by itself.
+    /// The job is over: the worker drops its tasks, and everything else if the job has `ended` by itself.
     fn forget(&self, term: Term, ended: bool);
 }
 
-/// How many slots other jobs have taken at each worker.
+/// The slots that other jobs have taken at each worker.
 pub(crate) type TakenSlots = BTreeMap<Process, u32>;
 
 /// A worker in another process.
 pub struct RemoteWorker {
-    /// Its name, for people.
+    /// Its name, for users.
     pub name: String,
     /// The process and its slots.
     pub member: Member,
@@ -58,30 +58,31 @@ pub(crate) struct Remotes {
     plan: Arc<Plan>,
     /// Where the worker in this process listens to others.
     exchange: Peer,
-    /// Stages whose tables are only in this process.
+    /// Stages whose tables exist only in this process.
     here: BTreeSet<StageId>,
     workers: BTreeMap<Process, RemoteWorker>,
-    /// How many must be there before tasks are placed.
+    /// Number of workers that must be present before tasks are placed.
     awaited: usize,
     incarnation: Incarnation,
     term: Term,
     /// Workers whose tasks have opened their tables.
     opened: BTreeSet<Process>,
-    /// Full sinks, and whose sources wait for them.
+    /// Full sinks, and the sources that wait for them.
     pub(crate) sinks: Sinks,
-    /// How far the sources of each group have come.
+    /// The event time that the sources of each alignment group have reached.
     alignment: Processes,
     /// Lists that all tasks use.
     pub(crate) lists: Lists,
-    /// Where tasks are to be that are placed next.
+    /// Requested workers of the tasks that are placed next.
     to: BTreeMap<TaskId, WorkerId>,
-    /// Where they were by another version of the plan.
+    /// Where the tasks were with the former version of the plan.
     former: BTreeMap<TaskId, Process>,
     /// Workers that get no task.
     away_from: BTreeSet<WorkerId>,
     /// The number of the job, and the slots of all jobs of this process.
     job: (u64, Arc<Occupancy>),
-    /// The slots of other jobs when the next plan version was placed ahead: it is then placed alike.
+    /// The slots of other jobs when the next plan version was placed ahead: its real placement must be the
+    /// same.
     seen_ahead: Option<TakenSlots>,
 }
 
@@ -93,7 +94,7 @@ impl Drop for Remotes {
     }
 }
 
-/// What is placed, and with which requests.
+/// A plan to place, with the requests for it.
 struct Placing<'a> {
     plan: &'a Plan,
     here: &'a BTreeSet<StageId>,
@@ -102,7 +103,7 @@ struct Placing<'a> {
 }
 
 impl Remotes {
-    /// No worker has joined yet, and so many are awaited. `here` are the stages that must run in this
+    /// No worker has joined yet, and `awaited` must join. `here` are the stages that must run in this
     /// process.
     pub(crate) fn new(
         plan: Arc<Plan>,
@@ -132,12 +133,12 @@ impl Remotes {
     }
 
     pub(crate) fn join(&mut self, worker: RemoteWorker) {
-        // It was drained until the end of the process that had its name, or until that was undone.
+        // A drain applies to the process that had this worker's name, or until it is undone.
         self.away_from.remove(&worker.member.process.worker);
         self.workers.insert(worker.member.process, worker);
     }
 
-    /// The job is over, and has perhaps `ended` by itself.
+    /// The job is over, and may have `ended` by itself.
     pub(crate) fn forget(&self, term: Term, ended: bool) {
         self.workers.values().for_each(|worker| worker.link.forget(term, ended));
     }
@@ -151,8 +152,7 @@ impl Remotes {
         self.workers.remove(&process);
     }
 
-    /// Chooses a process for every task of an incarnation, and tells all of them what they must know before
-    /// it starts. `Err`: what is missing.
+    /// Chooses a process for every task of an incarnation, and deploys the tasks. `Err`: what is missing.
     pub(crate) fn place(
         &mut self,
         taken: (Incarnation, Term),
@@ -174,12 +174,13 @@ impl Remotes {
         Ok(placement)
     }
 
-    /// The plan that was placed ahead does not come.
+    /// Forgets the plan that was placed ahead.
     pub(crate) fn give_up_ahead(&mut self) {
         self.seen_ahead = None;
     }
 
-    /// Where the tasks of another plan would be, and the slots of other jobs by which that is so.
+    /// The placement that the tasks of another plan would get, and the slots of other jobs on which it
+    /// depends.
     pub(crate) fn would_place(
         &self,
         (plan, here): (&Plan, &BTreeSet<StageId>),
@@ -194,7 +195,7 @@ impl Remotes {
         Ok((placement, others))
     }
 
-    /// The next plan version is placed by these slots of other jobs, if they are known.
+    /// Places the next plan version with these slots of other jobs, if they are known.
     pub(crate) fn place_ahead(&mut self, others: Option<TakenSlots>) {
         self.seen_ahead = others;
     }
@@ -204,7 +205,8 @@ impl Remotes {
         self.workers.get(&process).map(|worker| worker.name.as_str())
     }
 
-    /// `former` are places by the identities of parts, which count more than those `now`.
+    /// `former` has the places of the tasks by the identities of their parts. They take precedence over the
+    /// places `now`.
     fn choose(
         &self,
         of: &Placing<'_>,
@@ -256,7 +258,7 @@ impl Remotes {
         newest.into_iter().map(|(task, (_, processes))| (task, processes)).collect()
     }
 
-    /// The tasks that are placed next are of this plan, and are to be there.
+    /// The tasks that are placed next belong to this plan, and are requested there.
     pub(crate) fn reconfigure(
         &mut self,
         (plan, here): (Arc<Plan>, BTreeSet<StageId>),
@@ -272,10 +274,10 @@ impl Remotes {
         self.away_from.clone()
     }
 
-    /// Whether tasks can be moved so.
+    /// Checks that tasks can be moved as requested.
     pub(crate) fn check(&self, moves: &Moves, plan: &Plan, here: &BTreeSet<StageId>) -> Result<()> {
         let is_there = |worker: &WorkerId| self.workers.keys().any(|process| process.worker == *worker);
-        // One that the job does not know has no task of it.
+        // A process that the job does not know has no task of it.
         if moves.to.values().any(|worker| !is_there(worker)) {
             let error = Error::user("a worker that is to get tasks gets none of this job: it was drained, or has left");
             return Err(error.remedy("name another one, or undo its drain: anabranch drain WORKER --undo"));
@@ -314,7 +316,7 @@ impl Remotes {
         self.alignment = Processes::default();
     }
 
-    /// The tasks of an incarnation go on at these processes.
+    /// The tasks of an incarnation continue at these processes.
     pub(crate) fn adopt(&mut self, taken: (Incarnation, Term), placed: &BTreeMap<TaskId, Process>) {
         self.renew(taken, placed);
         self.opened.extend(placed.values());
@@ -337,7 +339,7 @@ impl Remotes {
         told.iter().for_each(|process| self.tell(*process, ToWorker::Deploy(Box::new(deploy.clone()))));
     }
 
-    /// Tells a worker something.
+    /// Sends a worker a message.
     pub(crate) fn tell(&self, process: Process, message: ToWorker) {
         if let Some(worker) = self.workers.get(&process) {
             worker.link.send(self.term, message);
@@ -351,7 +353,7 @@ impl Remotes {
         here.deploy(deployment);
     }
 
-    /// What workers with tasks must know, and the worker in this process.
+    /// The deployment for workers with tasks, and for the worker in this process.
     fn deployed(&self, placement: &BTreeMap<TaskId, Process>, mut deployment: Deployment) -> (Deploy, Deployment) {
         let used: BTreeSet<Process> = placement.values().copied().collect();
         let address = |process: &Process| match *process == HERE {
@@ -382,13 +384,13 @@ impl Remotes {
         (deploy, deployment)
     }
 
-    /// The tables of a worker's tasks are open. Returns of how many workers they are.
+    /// The tables of a worker's tasks are open. Returns the number of workers of which this is known.
     pub(crate) fn opened(&mut self, process: Process) -> usize {
         self.opened.insert(process);
         self.opened.len()
     }
 
-    /// The sources of a group at a worker have come so far. Returns what other workers are to learn.
+    /// The sources of a group at a worker have reached an event time. Returns messages to other workers.
     pub(crate) fn reached(&mut self, process: Process, reached: Reached, all: &[Process]) -> Vec<(Process, Reached)> {
         let Reached { incarnation, group, time } = reached;
         if incarnation != self.incarnation {
@@ -399,7 +401,7 @@ impl Remotes {
     }
 }
 
-/// The stages whose tables are only in this process.
+/// The stages whose tables exist only in this process.
 pub(crate) fn stages_here(plan: &Plan, connectors: &Connectors) -> Result<BTreeSet<StageId>> {
     let mut here = BTreeSet::new();
     for stage in &plan.stages {

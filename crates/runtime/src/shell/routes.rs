@@ -1,5 +1,5 @@
-//! Who hears what at a worker's process: the coordinator of each job, and all coordinators of what the
-//! process hosts.
+//! Routes messages at a worker's process: to the coordinator of each job, and to all coordinators of hosted
+//! tasks.
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -8,42 +8,42 @@ use anabranch_protocol::worker::Term;
 use crate::shell::adoption::Hosted;
 use crate::shell::messages::ToWorker;
 
-/// Jobs that are over here and whose terms are known still.
+/// Limit of the finished jobs whose terms are remembered.
 const FORGOTTEN_MAX: usize = 1000;
 
-/// Who hears what. `C` is a connection to a coordinator.
+/// Routes to coordinators. `C` is a connection to a coordinator.
 pub struct Routes<C> {
     jobs: BTreeMap<u64, Route<C>>,
-    /// The newest terms of jobs that are over here, the latest last: a coordinator that lost the job before
-    /// may not know that yet.
+    /// The newest terms of jobs that are over here, the latest last: a coordinator that has lost such a job
+    /// may not know it yet.
     forgotten: VecDeque<(u64, Term)>,
     /// The tasks that run.
     hosted: BTreeMap<u64, Hosted>,
     /// Coordinators that have accepted this process, by their numbers here.
     coordinators: BTreeMap<u64, C>,
-    /// How many workers of jobs there were.
+    /// Number of workers of jobs so far.
     lives: u64,
 }
 
 /// A job here.
 struct Route<C> {
-    /// The coordinator that has it, and its term.
+    /// The coordinator of the job, and its term.
     coordinator: C,
     term: Term,
     /// Which of the workers that this process had for the job.
     life: u64,
 }
 
-/// What becomes of a message that a coordinator has sent to a job's worker.
+/// What to do with a coordinator's message to a job's worker.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Arrival {
-    /// A later coordinator has the job.
+    /// Refuse it: a later coordinator has the job.
     Refused,
-    /// It concerns tasks that are not here, or not any more. Its coordinator is to be told.
+    /// Reject it: it concerns tasks that are not here, or no longer. Its coordinator must be told.
     Missing,
-    /// It is for the present worker of the job.
+    /// Pass it to the present worker of the job.
     Present,
-    /// It is for a new worker of the job, of this life.
+    /// Pass it to a new worker of the job, of this life.
     New(u64),
 }
 
@@ -75,15 +75,15 @@ impl<C> Routes<C> {
         self.coordinators.values()
     }
 
-    /// A message of a job's coordinator has arrived. If it is taken, what the job's worker says goes to this
-    /// coordinator from now on.
+    /// Handles a message of a job's coordinator. If it is accepted, the messages of the job's worker go to
+    /// this coordinator from now on.
     pub fn arrives(&mut self, job: u64, (term, coordinator): (Term, C), message: &ToWorker) -> Arrival {
         if !self.accepts(job, term) {
             return Arrival::Refused;
         }
         let (life, arrival) = match self.jobs.get(&job) {
             Some(route) => (route.life, Arrival::Present),
-            // Everything else concerns tasks that were here.
+            // Other messages concern tasks that were here.
             None if !matches!(message, ToWorker::Deploy(_)) => return Arrival::Missing,
             None => {
                 self.lives += 1;
@@ -100,7 +100,7 @@ impl<C> Routes<C> {
         self.jobs.iter().filter_map(of)
     }
 
-    /// A coordinator has sent a message of a job. False if a later one has the job.
+    /// Whether a message of this coordinator is accepted. False if a later coordinator has the job.
     #[must_use]
     pub fn accepts(&self, job: u64, term: Term) -> bool {
         let forgotten = || self.forgotten.iter().rev().find(|(of, _)| *of == job).map(|(_, term)| *term);
@@ -108,7 +108,7 @@ impl<C> Routes<C> {
         newest.is_none_or(|newest| term >= newest)
     }
 
-    /// A job is over here, whatever its worker still says.
+    /// A job is over here. Later messages of its worker are dropped.
     pub fn forget(&mut self, job: u64) {
         if let Some(route) = self.jobs.remove(&job) {
             if self.forgotten.len() == FORGOTTEN_MAX {
@@ -118,7 +118,7 @@ impl<C> Routes<C> {
         }
     }
 
-    /// The coordinator that hears the job's worker of this life. `None`: the job is over here.
+    /// The coordinator of the job's worker of this life. `None`: the job is over here.
     #[must_use]
     pub fn coordinator(&self, job: u64, life: u64) -> Option<&C> {
         self.jobs.get(&job).filter(|route| route.life == life).map(|route| &route.coordinator)
@@ -130,7 +130,7 @@ impl<C> Routes<C> {
         &self.hosted
     }
 
-    /// The tasks of a job run here, or do not any more. Returns the coordinators that must hear of it.
+    /// The tasks of a job run here, or no longer. Returns the coordinators that must be told.
     pub fn hosts(&mut self, job: u64, hosted: Option<Hosted>) -> impl Iterator<Item = &C> {
         let is_news = hosted.is_some() || self.hosted.contains_key(&job);
         match hosted {

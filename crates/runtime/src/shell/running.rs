@@ -30,32 +30,33 @@ use crate::task::streaming;
 use crate::task::threads::{no_thread, panicked};
 use crate::task::view::TaskView;
 
-/// Time that cancelled tasks have to end. A task may be stuck in a call of a sink or source that does not
-/// return; the process must be able to end all the same.
+/// Time limit for cancelled tasks. A task may be stuck in a call of a sink or source that does not return;
+/// the process must be able to end all the same.
 pub(crate) const END_MAX: Duration = Duration::from_secs(30);
 
-/// The priority of the thread that writes snapshots: a third of a task's share of a core that they need both.
+/// The nice value of the thread that writes snapshots: it gets a third of a task's share of a core that both
+/// need.
 const NICE: i32 = 5;
 
 /// What a job may wait for at its end.
 pub(crate) const NO_ANSWER: &str = "an answer from the place of its checkpoints";
 
-/// Running tasks. Dropping them cancels them and waits until they have ended, but not forever.
+/// Running tasks. Dropping them cancels them and waits for them, up to a time limit.
 pub(crate) struct Running {
     pub(crate) control: Arc<Control>,
     wiring: Arc<Wiring>,
     threads: Arc<Threads>,
-    /// The tasks if they are stepped; `None` when a task has ended.
+    /// The tasks if they are stepped; `None` for a task that has ended.
     pub(crate) stepped: Vec<Option<Stepped>>,
     /// The recorder and its queue if it is stepped.
     pub(crate) recorder: Option<(Recorder, Receiver<Snapshot>)>,
     /// Gets the recorder when its thread ends.
     recorder_ended: Option<Receiver<Recorder>>,
-    /// What the tasks need to know of the job, for those that follow.
+    /// The job as open tables see it, for the tasks of the next plan version.
     host: Arc<TaskHost>,
     plan: Arc<Plan>,
     placement: Placement,
-    /// Orders the threads of the tasks, if the job wants that.
+    /// Schedules the threads of the tasks, if the job requests that.
     own_threads: Option<OwnThreads>,
 }
 
@@ -71,10 +72,10 @@ pub(crate) enum Drive {
 /// The threads of tasks that run under one [`Control`].
 pub(crate) struct Threads {
     control: Arc<Control>,
-    /// What tasks have left for the next plan version.
+    /// The parts that tasks have left for the next plan version.
     left: Mutex<Vec<Left>>,
     handles: Mutex<Vec<Thread>>,
-    /// Time that cancelled tasks have to end.
+    /// Time limit for cancelled tasks.
     end_max: Duration,
     /// Held while a task ends.
     ending: Mutex<()>,
@@ -90,7 +91,7 @@ struct Thread {
 }
 
 impl Running {
-    /// No task runs yet.
+    /// No tasks yet.
     pub(crate) fn new(
         control: Arc<Control>,
         wiring: Arc<Wiring>,
@@ -110,7 +111,7 @@ impl Running {
         Running { control, wiring, threads, stepped, recorder, recorder_ended, host, plan, placement, own_threads }
     }
 
-    /// Orders the threads of the tasks, which have started, if the job wants that.
+    /// Schedules the threads of the tasks, which have started, if the job requests that.
     pub(crate) fn order(&mut self, views: &Arc<[TaskView]>, clock: &Arc<dyn Clock>, drive: Drive) -> Result<()> {
         if let Some(scheduling) = self.plan.options.scheduling.filter(|_| drive == Drive::Threads) {
             self.own_threads = Some(OwnThreads::start(scheduling, &self.plan, Arc::clone(views), Arc::clone(clock))?);
@@ -118,7 +119,7 @@ impl Running {
         Ok(())
     }
 
-    /// Creates the tasks of an assembly, which observers see as these `views`, and lets them run.
+    /// Creates the tasks of an assembly, which observers see as these `views`, and starts them.
     pub(crate) fn start(&mut self, views: &[TaskView], assembly: Assembly, drive: Drive) -> Result<()> {
         if drive == Drive::Threads && assembly.opens_apart() {
             return self.threads.start_apart(views, &Arc::new(assembly));
@@ -137,7 +138,7 @@ impl Running {
         }
     }
 
-    /// Lets the recorder write the snapshots of the tasks. Its thread ends after theirs.
+    /// Starts the recorder of the tasks' snapshots. Its thread ends after theirs.
     pub(crate) fn record(
         &mut self,
         (recorder, snapshots): (Recorder, Receiver<Snapshot>),
@@ -153,9 +154,9 @@ impl Running {
             set_nice(0, NICE);
             let ran = catch_unwind(AssertUnwindSafe(|| recorder.run(&snapshots, mail.as_ref())));
             match ran {
-                // Nobody may wait for it.
+                // The receiver may be gone.
                 Ok(recorder) => drop(ends.send(recorder)),
-                // Without the recorder there would be no further checkpoint, and no report of that.
+                // Without the recorder there would be no further checkpoint, and nobody would report that.
                 Err(panic) => control.failed(TaskId { stage: StageId(0), index: 0 }, panicked(panic.as_ref())),
             }
         };
@@ -171,7 +172,7 @@ impl Running {
         self.wiring.close();
     }
 
-    /// Cancels the tasks and waits for them. Returns what does not end, if anything: its threads are
+    /// Cancels the tasks and waits for them. Returns the tasks that do not end, if any: their threads are
     /// abandoned.
     pub(crate) fn end(mut self) -> Option<String> {
         self.cancel();
@@ -183,8 +184,8 @@ impl Running {
         hung.or_else(|| records.then(|| NO_ANSWER.to_owned()))
     }
 
-    /// All tasks have ended at the end of this epoch, for the next plan version: what they have left for it.
-    /// `None`: they have ended otherwise.
+    /// Called when all tasks have ended at the end of this epoch, for the next plan version: returns the
+    /// parts that they have left. `None`: they have ended otherwise.
     pub(crate) fn hand_over(mut self, incarnation: Incarnation, epoch: Epoch) -> Option<Handover> {
         let is_last = self.control.incarnation() == incarnation && self.control.stop_after() == Some(epoch);
         if !is_last || !self.control.leaves_parts() {
@@ -194,7 +195,7 @@ impl Running {
         let left = std::mem::take(&mut *self.threads.left.lock().unwrap_or_else(PoisonError::into_inner));
         let recorder = match self.recorder.take() {
             Some((recorder, _)) => Some(recorder),
-            // Its queue has closed with the last task.
+            // Its queue was closed by the last task.
             None => self.recorder_ended.take().and_then(|ended| ended.recv_timeout(END_MAX).ok()),
         };
         let files = recorder.map(Recorder::into_files).unwrap_or_default();
@@ -229,7 +230,7 @@ impl Threads {
     }
 
     /// Starts the tasks, each of which is created on its own thread: opening tables and reading state take
-    /// long. No source reads before all tasks are there.
+    /// long. No source reads before all tasks are created.
     fn start_apart(self: &Arc<Self>, views: &[TaskView], assembly: &Arc<Assembly>) -> Result<()> {
         let started = views.iter().try_for_each(|view| {
             let (id, counters) = (view.id, Arc::clone(&view.counters));
@@ -247,7 +248,7 @@ impl Threads {
         self.started(started)
     }
 
-    /// Runs a task on a thread of its own, once it is there.
+    /// Creates a task on a thread of its own and runs it.
     fn run(self: &Arc<Self>, view: &TaskView, task: impl FnOnce() -> Result<Task> + Send + 'static) -> Result<()> {
         let (id, at, control) = (view.id, view.place(), Arc::clone(&self.control));
         let threads = Arc::clone(self);
@@ -265,7 +266,7 @@ impl Threads {
         if started.is_err() {
             self.control.cancel();
         }
-        // A cancellation meanwhile does not know all tasks.
+        // A cancellation in between has not reached all tasks.
         if self.control.is_cancelled() {
             self.join();
         }
@@ -299,19 +300,19 @@ impl Threads {
         Ok(())
     }
 
-    /// Waits for the threads, at most for [`Threads::end_max`]. Those that have not ended stay listed.
+    /// Waits for the threads, at most for [`Threads::end_max`]. Threads that have not ended stay listed.
     fn join(&self) {
         let own = std::thread::current().id();
         let mut threads = std::mem::take(&mut *self.handles.lock().unwrap_or_else(PoisonError::into_inner));
-        // A task that could not start the coordinator's thread drops the driver, and must not wait for
-        // itself.
+        // A task that could not start the coordinator's thread drops the driver on its own thread, which must
+        // not wait for itself.
         threads.retain(|thread| thread.handle.thread().id() != own);
         let ending = self.ending.lock().unwrap_or_else(PoisonError::into_inner);
         let has_ended = |thread: &Thread| thread.has_ended.load(SeqCst);
         let waited = self.changed.wait_timeout_while(ending, self.end_max, |()| !threads.iter().all(has_ended));
         drop(waited);
         for thread in threads.extract_if(.., |thread| has_ended(thread)) {
-            // A panic of the body was caught inside and has become the task's failure.
+            // A panic was caught inside and has become the task's failure.
             let _ = thread.handle.join();
         }
         self.handles.lock().unwrap_or_else(PoisonError::into_inner).append(&mut threads);

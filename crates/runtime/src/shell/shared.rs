@@ -15,10 +15,10 @@ use crate::shell::job::Coordination;
 use crate::shell::status::Life;
 use crate::task::view::{Activity, TaskView};
 
-/// How many failures with a restart are kept for the user: the newest ones.
+/// Number of the newest failures with a restart that are kept for the user.
 const RESTARTS_TOLD: usize = 100;
 
-/// What the parts of a job show of it.
+/// What the parts of a job show to observers.
 pub(crate) struct Shared {
     clock: Arc<dyn Clock>,
     started: Nanos,
@@ -32,9 +32,9 @@ pub(crate) struct Shared {
 struct State {
     tasks: Arc<[TaskView]>,
     plan: Option<Arc<Plan>>,
-    /// The last readings of tasks in other processes.
+    /// The last metrics of tasks in other processes.
     remote: BTreeMap<Process, Vec<TaskMetrics>>,
-    /// The rows of each key group that tasks in other processes have sent, and in which incarnation.
+    /// The rows of each key group that tasks in other processes have sent, and their incarnation.
     remote_rows: BTreeMap<Process, (Incarnation, Vec<KeyGroupReading>)>,
     restarts: Vec<Restart>,
     coordination: Coordination,
@@ -79,12 +79,12 @@ impl Shared {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The job runs by this plan.
+    /// The job runs this plan from now on.
     pub(crate) fn set_plan(&self, plan: Arc<Plan>) {
         self.lock().plan = Some(plan);
     }
 
-    /// The plan by which the job runs.
+    /// The plan that the job runs.
     pub(crate) fn plan(&self) -> Arc<Plan> {
         let plan = self.lock().plan.clone();
         plan.unwrap_or_else(|| Arc::new(Plan::new(KeyGroups(1), JobOptions::default(), Vec::new(), Vec::new())))
@@ -113,7 +113,7 @@ impl Shared {
         self.placed().into_iter().map(|(_, metrics)| metrics).collect()
     }
 
-    /// The same, with the process of each task.
+    /// Like [`Shared::metrics`], with the process of each task.
     pub(crate) fn placed(&self) -> Vec<(Process, TaskMetrics)> {
         let (now, tasks) = (self.clock.now(), self.tasks());
         let mut placed: Vec<_> = tasks.iter().map(|task| (HERE, task.metrics(now))).collect();
@@ -124,7 +124,7 @@ impl Shared {
         placed
     }
 
-    /// Replaces what is known of the key groups of tasks in another process.
+    /// Replaces the rows of key groups of the tasks in another process.
     pub(crate) fn show_key_groups(&self, process: Process, incarnation: Incarnation, rows: Vec<KeyGroupReading>) {
         self.lock().remote_rows.insert(process, (incarnation, rows));
     }
@@ -152,12 +152,12 @@ impl Shared {
         Arc::clone(&self.lock().tasks)
     }
 
-    /// Rows that were late, of the tasks in this process together.
+    /// Late rows of the tasks in this process.
     pub(crate) fn late_rows(&self) -> u64 {
         self.tasks().iter().map(|task| task.counters.late_rows.load(Relaxed)).sum()
     }
 
-    /// What the tasks in this process have done so far. It costs less than a reading.
+    /// The activity of the tasks in this process. It costs less than metrics.
     pub(crate) fn activity(&self) -> Vec<Activity> {
         self.tasks().iter().map(TaskView::activity).collect()
     }

@@ -1,4 +1,4 @@
-//! Where a job is in its life, and its checkpoints in numbers, for observers.
+//! The phase of a job, and its checkpoints in numbers, for observers.
 
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
@@ -18,23 +18,23 @@ use crate::task::phases::{Measuring, Passage, Phases};
 /// A job at one moment.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Status {
-    /// Where it is in its life.
+    /// Its phase.
     pub phase: Phase,
     /// Whether it was asked to stop.
     pub stopping: bool,
-    /// The change of its plan that is being carried out, if one is.
+    /// The change of its plan in progress, if there is one.
     pub changing: Option<Changing>,
     /// Whether it has ended, with or without a failure.
     pub ended: bool,
-    /// What it waits for before its tasks can be placed: slots of workers.
+    /// Missing slots of workers without which its tasks cannot be placed.
     pub waits_for: Option<String>,
     /// Why it has failed, if it has.
     pub failure: Option<String>,
-    /// Whether a user has ended it at once. That is no failure.
+    /// Whether a user has cancelled it. That is no failure.
     pub cancelled: bool,
     /// The present life of its tasks.
     pub incarnation: Incarnation,
-    /// How often its tasks were started again since this process runs it.
+    /// Number of restarts of its tasks by this process.
     pub restarts: u64,
     /// Checkpoints that this process has committed.
     pub checkpoints_completed: u64,
@@ -51,15 +51,15 @@ pub struct Completed {
     pub committed: Committed,
     /// When it was committed, by the job's clock.
     pub at: Nanos,
-    /// From its request until it was committed.
+    /// From its request to its commit.
     pub took: Duration,
-    /// How that is divided. `None`: it was not requested here, or no source has measured it.
+    /// Its phases. `None`: it was not requested here, or no source has measured it.
     pub phases: Option<Phases>,
-    /// Size of the files that it refers to. Files that an earlier checkpoint has written too are included.
+    /// Size of the files that it refers to, including files of earlier checkpoints.
     pub bytes: u64,
 }
 
-/// What the driver shows of a job's life, and logs.
+/// Shows and logs the life of a job.
 #[derive(Debug, Default)]
 pub(crate) struct Life {
     shown: Mutex<Shown>,
@@ -76,7 +76,7 @@ struct Shown {
 }
 
 impl Default for Status {
-    /// Of a job that is about to start.
+    /// A job that is about to start.
     fn default() -> Status {
         Status {
             phase: Phase::Starting,
@@ -113,7 +113,7 @@ impl Life {
         self.lock().status.clone()
     }
 
-    /// Tasks of an incarnation are to start, from this checkpoint.
+    /// The tasks of an incarnation are about to start from this checkpoint.
     pub(crate) fn begins(&self, incarnation: Incarnation, term: Term, from: Option<Epoch>, now: Nanos) {
         let mut shown = self.lock();
         shown.begun = Some((incarnation, now));
@@ -123,7 +123,7 @@ impl Life {
         info!(job = self.job(), incarnation = incarnation.0, term = term.0, from_epoch, "incarnation begins");
     }
 
-    /// The tasks run, and this process coordinates them from now on.
+    /// Tasks are running, and this process coordinates them from now on.
     pub(crate) fn adopted(&self, incarnation: Incarnation, term: Term) {
         info!(job = self.job(), incarnation = incarnation.0, term = term.0, "tasks adopted");
     }
@@ -143,17 +143,17 @@ impl Life {
     pub(crate) fn ended(&self, outcome: &Result<()>) {
         let status = &mut self.lock().status;
         let failure = outcome.as_ref().err().map(ToString::to_string);
-        // It may have ended by itself just before.
+        // The job may have ended by itself just before.
         status.cancelled &= failure.is_some();
         (status.ended, status.failure) = (true, failure.filter(|_| !status.cancelled));
     }
 
-    /// A user ends it at once.
+    /// A user cancels the job.
     pub(crate) fn cancelled(&self) {
         self.lock().status.cancelled = true;
     }
 
-    /// Its tasks cannot be placed for this reason, or they can.
+    /// Its tasks cannot be placed for this reason, or can be placed again.
     pub(crate) fn waits_for(&self, missing: Option<String>) {
         self.lock().status.waits_for = missing;
     }
@@ -175,7 +175,7 @@ impl Life {
         log_notice(self.job(), notice);
     }
 
-    /// The group that ends with this epoch was granted, and a checkpoint with it.
+    /// The group that ends with this epoch was granted, with a checkpoint.
     pub(crate) fn checkpoint_requested(&self, epoch: Epoch, now: Nanos) {
         self.lock().checkpoints.requested(epoch, now);
     }
@@ -186,7 +186,7 @@ impl Life {
         passages.iter().for_each(|passage| shown.checkpoints.passed(process, passage));
     }
 
-    /// The entry of a checkpoint is to be written: every task has acknowledged it.
+    /// The entry of a checkpoint is about to be written: every task has acknowledged it.
     pub(crate) fn checkpoint_acknowledged(&self, epoch: Epoch, now: Nanos) {
         self.lock().checkpoints.acknowledged(epoch, now);
     }

@@ -1,10 +1,9 @@
-//! A job on one thread: its tasks, its coordinator, its recorder and its scribe do a step when the caller
-//! says so, and nothing happens in between. [`SteppedWorker`] is the same for the tasks of a job at a worker
-//! in another process.
+//! A job on one thread: its tasks, coordinator, recorder and scribe do a step when the caller asks for it,
+//! and nothing happens in between. [`SteppedWorker`] is the same for the tasks of a job at a worker in
+//! another process.
 //!
-//! This is how a simulation drives a job. All parts are those that threads drive; only the waiting is
-//! different: a task that would wait does nothing. The caller carries what passes between the parts, and may
-//! look at it.
+//! A simulation drives a job this way. All parts are those that threads drive, except the waiting: a task
+//! that would wait does nothing. The caller carries the messages between the parts, and may inspect them.
 
 use std::sync::Arc;
 use std::sync::mpsc::Receiver;
@@ -31,7 +30,7 @@ pub use worker::SteppedWorker;
 pub struct Parts<'a> {
     /// The query.
     pub plan: &'a Plan,
-    /// The kinds of its tables.
+    /// The connectors of its tables.
     pub connectors: &'a Connectors,
     /// The clock.
     pub clock: &'a Arc<dyn Clock>,
@@ -51,7 +50,7 @@ pub struct SteppedJob {
 }
 
 impl SteppedJob {
-    /// Takes a job over and creates its tasks, as `Job::start` does. `None`: the job has ended before.
+    /// Takes a job over and creates its tasks, like `Job::start`. `None`: the job has ended before.
     pub fn start(parts: Parts<'_>) -> Result<Option<SteppedJob>> {
         let Parts { plan, connectors, clock, checkpointing, origin, workers } = parts;
         let (handle, prepared) = prepare(plan, connectors, clock, (checkpointing, origin), workers, Drive::Steps)?;
@@ -70,7 +69,7 @@ impl SteppedJob {
         &self.handle
     }
 
-    /// Whether all tables were open in some incarnation of this process.
+    /// Whether all tables of some incarnation of this process were open.
     #[must_use]
     pub fn was_open(&self) -> bool {
         self.shell.was_open
@@ -81,12 +80,12 @@ impl SteppedJob {
         Tasks(&mut self.shell.worker)
     }
 
-    /// The coordinator takes the next message, or handles the time. False if there was no message.
+    /// Lets the coordinator handle the next message, or the time. Returns false if there was no message.
     pub fn coordinate(&mut self) -> bool {
         self.shell.outcome.is_none() && self.shell.step()
     }
 
-    /// The scribe looks for requests, and does its next piece of work. False if there was nothing to write.
+    /// Lets the scribe poll for requests, and do its next piece of work. Returns false if there was none.
     pub fn write(&mut self) -> bool {
         let Some((scribe, to_do)) = &mut self.scribe else { return false };
         scribe.look().into_iter().for_each(|message| self.handle.mailbox.send(message.into()));
@@ -103,7 +102,7 @@ impl SteppedJob {
         self.shell.outcome.take()
     }
 
-    /// Rows that were late, of all tasks together.
+    /// Late rows of all tasks.
     #[must_use]
     pub fn late_rows(&self) -> u64 {
         self.handle.shared.late_rows()

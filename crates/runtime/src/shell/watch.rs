@@ -1,4 +1,4 @@
-//! What a job waits for, and whether that takes so long that the user is notified.
+//! What a job waits for, and when the user is notified of it.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use anabranch_model::{Epoch, Nanos};
 
-/// The user is notified of a wait that takes longer.
+/// The user is notified of waits that take longer.
 pub(crate) const SLOW: Duration = Duration::from_secs(10);
 
 /// The same for workers, which may have to be started by hand.
@@ -39,19 +39,19 @@ impl fmt::Display for Awaited {
     }
 }
 
-/// What is awaited, and when to notify the user; `None` once that was done.
+/// What is awaited, and when to notify the user; `None` once the user was notified.
 #[derive(Debug, Default)]
 pub(crate) struct Watch(BTreeMap<Awaited, Option<Nanos>>);
 
 impl Watch {
-    /// Something is awaited from this time on, or already was.
+    /// Something is awaited from this time on, unless it already was.
     pub(crate) fn begin(&mut self, what: Awaited, from: Nanos) {
         let slow = if what == Awaited::Workers { SLOW_WORKERS } else { SLOW };
         self.0.entry(what).or_insert(Some(from.plus(slow)));
     }
 
-    /// It has come, and with a checkpoint all earlier ones. Returns whether the user was notified of the
-    /// wait.
+    /// The wait is over; for a checkpoint, so are the waits for all earlier ones. Returns whether the user
+    /// was notified of it.
     pub(crate) fn done(&mut self, what: Awaited) -> bool {
         if let Awaited::Checkpoint(last) = what {
             self.0.retain(|earlier, _| !matches!(earlier, Awaited::Checkpoint(epoch) if *epoch < last));
@@ -64,7 +64,7 @@ impl Watch {
         self.0.values().flatten().min().copied()
     }
 
-    /// What to notify the user of now. Each is returned once.
+    /// The waits to notify the user of now. Each is returned once.
     pub(crate) fn due(&mut self, now: Nanos) -> Vec<Awaited> {
         let due = |(what, at): (&Awaited, &mut Option<Nanos>)| at.take_if(|at| *at <= now).map(|_| *what);
         self.0.iter_mut().filter_map(due).collect()

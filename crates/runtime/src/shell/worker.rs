@@ -1,8 +1,8 @@
-//! The tasks of one job in this process: carries out what the protocol's [`Worker`] commands, and gives it
-//! what the tasks report.
+//! The tasks of one job in this process: executes the commands of the protocol's [`Worker`], and passes the
+//! reports of the tasks to it.
 //!
-//! It has no thread of its own. In an embedded job the coordinator's thread drives it, and the messages
-//! between the two are values that it hands over.
+//! It has no thread of its own. In an embedded job the coordinator's thread drives it, and their messages are
+//! passed as values.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
@@ -40,15 +40,15 @@ mod starting;
 
 use preparing::Preparing;
 
-/// What the threads report that connect the tasks of a worker and load state for the next ones.
+/// Reports of the threads that connect the tasks of a worker and load state for the next tasks.
 pub(crate) enum FromThread {
-    /// The channels to other workers are there.
+    /// The channels to other workers are connected, or cannot be.
     Connected(Incarnation, Result<Wiring>),
     /// State for the next plan version is loaded, or cannot be.
     Loaded(Box<Preparation>, Arc<AtomicBool>, Result<()>),
 }
 
-/// Where the tasks of a worker and its threads send what they report.
+/// Where the tasks of a worker and its threads send their reports.
 pub(crate) trait WorkerMail: Mail {
     fn send_from_thread(&self, message: FromThread);
 }
@@ -66,19 +66,19 @@ pub(crate) struct WorkerShell {
     network: Option<(Arc<dyn Network>, u64)>,
     /// Why the tasks that start next cannot be started.
     refused: Option<Error>,
-    /// What the tasks of the plan version before have left for those that start.
+    /// What the tasks of the former plan version have left for the tasks that start.
     handover: Option<Handover>,
     /// The checkpoint from which the tasks have started.
     from: Option<CheckpointId>,
-    /// What is loaded for the next plan version.
+    /// State that is loaded for the next plan version.
     preparing: Option<Preparing>,
-    /// Tasks that start when the channels to other workers are there.
+    /// Tasks that start once the channels to other workers are connected.
     connecting: Option<Starting>,
     pub(crate) running: Option<Running>,
     /// Whether sinks are full, here and elsewhere.
     held: Held,
-    /// The newest messages that said how far sources at other workers have come, and for which tasks, by
-    /// group.
+    /// The newest event time that sources at other workers have reached, and the incarnation of these
+    /// sources, by alignment group.
     elsewhere: BTreeMap<String, (Incarnation, EventTime)>,
     /// Tasks that wait for an agreed list.
     asking: Asking<Sender<Vec<String>>>,
@@ -98,7 +98,7 @@ struct Starting {
 }
 
 impl WorkerShell {
-    /// A worker without tasks. Their reports go to `mail`, and observers see them in `shared`.
+    /// A worker without tasks. Their reports will go to `mail`, and observers will see them in `shared`.
     pub(crate) fn new(
         config: Config,
         deployment: Deployment,
@@ -133,17 +133,17 @@ impl WorkerShell {
         }
     }
 
-    /// The tasks that start from now on are those of this deployment.
+    /// The tasks that start from now on belong to this deployment.
     pub(crate) fn deploy(&mut self, deployment: Deployment) {
         self.deployment = deployment;
     }
 
-    /// The tasks that start next cannot be started, for this reason, if there is one.
+    /// Sets or clears the reason why the tasks that start next cannot be started.
     pub(crate) fn refuse(&mut self, why: Option<Error>) {
         self.refused = why;
     }
 
-    /// Tables of a later incarnation were open before: a retry may help if one cannot be opened.
+    /// Tables of an earlier incarnation were open: a retry may help if one cannot be opened.
     pub(crate) fn retries_opening(&mut self) {
         self.deployment.retries_opening = true;
     }
@@ -153,25 +153,24 @@ impl WorkerShell {
         stages_here(plan, &self.connectors)
     }
 
-    /// What the tasks that start next are to know.
+    /// The deployment of the tasks that start next.
     pub(crate) fn deployment(&self) -> &Deployment {
         &self.deployment
     }
 
-    /// Holds the sources of the tasks that run, or no longer, as the newest message for their incarnation
-    /// says.
+    /// Holds or releases the sources of the running tasks, as the newest message for their incarnation says.
     fn take_hold(&self) {
         let Some(control) = self.running.as_ref().map(|running| &running.control) else { return };
         self.held.holds(control.incarnation()).into_iter().for_each(|held| control.hold(held));
     }
 
-    /// The sources of a group at other workers have come so far.
+    /// Sources of an alignment group at other workers have reached an event time.
     pub(crate) fn aligned(&mut self, Reached { incarnation, group, time }: Reached) {
         self.elsewhere.insert(group, (incarnation, time));
         self.take_alignment();
     }
 
-    /// The tasks that run learn how far sources elsewhere have come.
+    /// Tells the running tasks the event time of sources elsewhere.
     fn take_alignment(&self) {
         let Some(running) = &self.running else { return };
         for (group, (_, time)) in self.elsewhere.iter().filter(|(_, (of, _))| *of == running.control.incarnation()) {
@@ -179,7 +178,7 @@ impl WorkerShell {
         }
     }
 
-    /// The coordinator learns how far the sources here have come. `again`: it is another one.
+    /// Tells the coordinator the event time of the sources here. `again`: it is another coordinator.
     fn tell_alignment(&mut self, again: bool) {
         let Some(running) = &self.running else { return };
         let incarnation = running.control.incarnation();
@@ -188,10 +187,10 @@ impl WorkerShell {
         }
     }
 
-    /// The list that the first task of the job has found.
+    /// Answers with the list that the first task of the job has found.
     fn agreed(&mut self, incarnation: Incarnation, key: &str, list: &[String]) {
         if incarnation == self.incarnation() {
-            // A task that has ended meanwhile needs no answer.
+            // A task that has ended needs no answer.
             self.asking.answered(key).into_iter().for_each(|answer| drop(answer.send(list.to_vec())));
         }
     }
@@ -201,8 +200,8 @@ impl WorkerShell {
         self.network.as_ref().is_some_and(|(network, _)| network.worker() != HERE.worker)
     }
 
-    /// The place of checkpoints, if copies of its files are removed here: the coordinator does so in its own
-    /// process.
+    /// The place of checkpoints, if copies of its files are removed here. In its own process, the coordinator
+    /// removes them.
     fn copied(&self) -> Option<Store> {
         let checkpoints = self.deployment.checkpoints.as_ref().filter(|_| self.is_remote());
         checkpoints.map(|checkpoints| checkpoints.store.clone())
@@ -212,8 +211,8 @@ impl WorkerShell {
         self.protocol.fence().incarnation
     }
 
-    /// A message of the coordinator has arrived. Returns whether it is another coordinator, which has adopted
-    /// the tasks.
+    /// Handles a message of the coordinator. Returns whether it is another coordinator, which has adopted the
+    /// tasks.
     pub(crate) fn hears(&mut self, message: Downward<TaskState>) -> bool {
         match message {
             Downward::Order(message) => return self.message(message),
@@ -250,29 +249,30 @@ impl WorkerShell {
         matches!(self.protocol.phase(), Phase::Running | Phase::Ending)
     }
 
-    /// Whose tasks run, if all of them do.
+    /// The incarnation of the tasks, if all of them run.
     pub(crate) fn runs(&self) -> Option<Incarnation> {
         self.protocol.runs()
     }
 
-    /// The tasks, if all of them run, and what distinguishes their plan.
+    /// The tasks, if all of them run, with the fingerprint of their plan.
     pub(crate) fn hosted(&self) -> Option<Hosted> {
         let hosting = self.protocol.hosting()?;
         Some(Hosted { hosting, plan: self.deployment.plan.fingerprint().ok()?, from: self.from })
     }
 
-    /// The process of the coordinator in this term has answered the heartbeat that this process sent then.
+    /// The process of the coordinator in this term has answered the heartbeat that this process sent at this
+    /// time.
     pub(crate) fn answered(&mut self, term: Term, sent: Nanos) {
         self.input(Input::Heard(term, sent));
     }
 
-    /// Only time has passed.
+    /// Handles the time.
     pub(crate) fn tick(&mut self) {
         self.check_loading();
         self.input(Input::Tick);
     }
 
-    /// A task or the recorder reports.
+    /// Handles a report of a task or the recorder.
     pub(crate) fn task(&mut self, message: FromTask) {
         match message {
             FromTask::Report(incarnation, task, report) => {
@@ -283,12 +283,12 @@ impl WorkerShell {
                 self.input(Input::Task(incarnation, task, report));
             }
             FromTask::Failed(incarnation, task, error) => {
-                // Damage does not go away. The next start resumes from an older checkpoint.
+                // Damage is permanent. The next start resumes from an older checkpoint.
                 let retry = !matches!(error.kind(), ErrorKind::User | ErrorKind::Damaged);
                 self.failed(incarnation, task, error, retry);
             }
             FromTask::NotOpened(incarnation, task, error) => {
-                // A table that was open before may be there again, also one that a user must put back.
+                // A table that was open before may come back, even if a user must restore it.
                 let retry = self.deployment.retries_opening && error.kind() != ErrorKind::Damaged;
                 self.failed(incarnation, task, error, retry);
             }
@@ -313,7 +313,7 @@ impl WorkerShell {
         }
     }
 
-    /// A thread has connected the tasks, or loaded state.
+    /// Handles the report of a thread that has connected the tasks, or loaded state.
     pub(crate) fn thread(&mut self, message: FromThread) {
         match message {
             FromThread::Connected(incarnation, wiring) => self.connected(incarnation, wiring),
@@ -321,12 +321,12 @@ impl WorkerShell {
         }
     }
 
-    /// Tells the coordinator what it needs to decide.
+    /// Sends the coordinator an input of its machines.
     fn says(&mut self, message: Upward<TaskState>) {
         self.outbox.push_back(FromWorker::Protocol(Box::new(message)));
     }
 
-    /// Tells the coordinator what it shows or passes on.
+    /// Sends the coordinator an observation.
     fn observes(&mut self, observed: Observed) {
         self.outbox.push_back(FromWorker::Observed(observed));
     }
@@ -336,12 +336,12 @@ impl WorkerShell {
         self.outbox.pop_front()
     }
 
-    /// The tasks as observers see them.
+    /// The tasks, for observers.
     pub(crate) fn tasks(&self) -> Arc<[TaskView]> {
         self.shared.tasks()
     }
 
-    /// Where the tasks report.
+    /// Where the tasks send their reports.
     pub(crate) fn mail(&self) -> &dyn Mail {
         &*self.mail
     }
@@ -362,7 +362,7 @@ impl WorkerShell {
         self.running.as_ref().filter(|_| ends).and_then(Running::unfinished)
     }
 
-    /// Cancels the tasks and waits for them. Returns what does not end, if anything.
+    /// Cancels the tasks and waits for them. Returns the tasks that do not end, if any.
     pub(crate) fn end(&mut self) -> Option<String> {
         self.asking.cancelled();
         if let (Some(starting), Some((network, job))) = (self.connecting.take(), &self.network) {
@@ -381,7 +381,7 @@ impl WorkerShell {
                     Command::Tasks(incarnation, order) => self.order(incarnation, order),
                     Command::Send(message) => {
                         if message.summary.gone && self.is_remote() {
-                            // The last reading of the tasks is not missing at the end.
+                            // The metrics at the end include the last reading.
                             self.observes(Observed::Metrics(self.shared.metrics()));
                         }
                         let control = self.running.as_ref().map(|running| &running.control);
@@ -405,7 +405,7 @@ impl WorkerShell {
         match (order, control) {
             (Order::Start { tasks, from }, _) => self.start(Starting { incarnation, tasks, from }),
             (Order::Grant { group, checkpoint, then, pace }, Some(control)) => {
-                // A source that takes the grant then knows whether this epoch is its last one.
+                // A source that reads the grant then knows whether this epoch is its last one.
                 control.grant(group, pace, then, checkpoint.then(|| self.clock.now()));
             }
             (Order::EpochDone(epoch), Some(control)) if !by_checkpoint => control.set_done(epoch),
@@ -424,13 +424,15 @@ impl WorkerShell {
                     network.cancel(*job, incarnation);
                 }
             }
-            // With checkpoints, these decide what is done. Tasks that could not be started need no order.
+            // With checkpoints, their commits decide what is done. Tasks that could not be started need no
+            // orders.
             (Order::EpochDone(_), _) | (_, None) => {}
         }
     }
 
     /// Tasks without state have started when all tables are open. Others report it when they have restored
-    /// their state. The time to start begins here: each table limits by itself how long opening it may take.
+    /// their state. The time limit of the start begins here: each table itself limits how long opening it may
+    /// take.
     fn opened(&mut self, incarnation: Incarnation) {
         if incarnation != self.protocol.fence().incarnation {
             return;

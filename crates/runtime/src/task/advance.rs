@@ -1,8 +1,8 @@
 //! A task as a value: what it does with its input, and what it needs next.
 //!
-//! A task never waits. Its driver does: `streaming` runs each task on a thread of its own, `stepped` runs all
-//! of them on one for simulations, and one of epochs whose inputs are complete can be added beside them. All
-//! call [`Task::advance`] and give it what it needs; there is no other copy of a task's rules.
+//! A task never waits. Its driver does: `streaming` runs each task on a thread of its own, and `stepped` runs
+//! all of them on one thread for simulations. Both call [`Task::advance`] and give it what it needs; there is
+//! no other copy of a task's rules.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
@@ -31,24 +31,24 @@ pub(crate) enum Task {
     Inbox(Box<InboxTask>),
 }
 
-/// What a task needs to go on.
+/// What a task needs next.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Advance {
-    /// Nothing: it has more to do.
+    /// Nothing: it can continue at once.
     Continue,
-    /// [Input](Task::receive), or that it is this time.
+    /// [Input](Task::receive), or this time to come.
     Input(Option<Nanos>),
     /// Room in a channel downstream.
     Room,
-    /// That sources are not held back any more, or that it is this time.
+    /// The release of held sources, or this time to come.
     Release(Nanos),
-    /// That this epoch is done, or will certainly not be.
+    /// Certainty that this epoch is done, or that it never will be.
     Settled(Epoch),
-    /// Nothing any more.
+    /// Nothing: it has ended.
     Ended,
 }
 
-/// What a task is given when it needs input.
+/// The input of a task.
 #[derive(Debug)]
 pub(crate) enum Input {
     /// An envelope from this channel of the inbox that it reads.
@@ -62,7 +62,7 @@ pub(crate) enum Input {
 }
 
 impl Input {
-    /// Whether it is more than that nothing came.
+    /// Whether it is more than a timeout.
     pub(crate) fn is_there(&self) -> bool {
         !matches!(self, Input::Nothing | Input::Polled(Polled::Pending))
     }
@@ -82,7 +82,7 @@ impl TryFrom<Received> for Input {
 }
 
 impl Task {
-    /// Does what is due, with the input that it needed if that has come. Does not wait.
+    /// Does what is due, with input if the task needed it and it has arrived. Does not wait.
     pub(crate) fn advance(&mut self, now: Nanos, input: Option<Input>) -> Result<Advance> {
         if !self.parts().is_prepared() {
             let parts = self.parts_mut();
@@ -91,7 +91,7 @@ impl Task {
                 return Ok(Advance::Input(None));
             }
             parts.counters.is_prepared.store(true, Relaxed);
-            // Restoring state may have taken long.
+            // A restore may have taken long.
             let now = parts.clock.now();
             if let Task::Source(task) = self {
                 task.begin(now);
@@ -104,7 +104,7 @@ impl Task {
         }
     }
 
-    /// Takes the next input, waiting at most for `timeout`. `only` restricts an inbox to one channel.
+    /// Receives the next input, waiting at most for `timeout`. `only` restricts an inbox to one channel.
     pub(crate) fn receive(&mut self, timeout: Option<Duration>, only: Option<usize>) -> Result<Input> {
         if let Some(side) = self.parts().sides.first() {
             let clock = self.parts().clock.as_ref();
@@ -116,7 +116,7 @@ impl Task {
         }
     }
 
-    /// No input is there, and the task is about to wait for it.
+    /// There is no input, and the task is about to wait for it.
     pub(crate) fn pause(&mut self) -> Result<()> {
         match self {
             Task::Inbox(task) if task.parts().is_prepared() => task.pause(),
@@ -124,7 +124,7 @@ impl Task {
         }
     }
 
-    /// Waits while sources are held back, at most until `until`.
+    /// Waits while sources are held, at most until `until`.
     pub(crate) fn wait_held(&self, now: Nanos, until: Nanos) {
         if let Task::Source(task) = self {
             task.wait_held(until.after(now));
@@ -138,7 +138,7 @@ impl Task {
         }
     }
 
-    /// What it leaves for the next plan version.
+    /// The parts that it leaves for the next plan version.
     pub(crate) fn leave(self) -> Left {
         let (mut parts, source) = match self {
             Task::Source(task) => task.leave(),
@@ -165,7 +165,7 @@ pub(crate) struct Side {
 }
 
 impl Side {
-    /// For the operator at this place, over this number of channels, which begin after the epoch `after`.
+    /// For the operator at this index, over this number of channels, which begin after the epoch `after`.
     pub(crate) fn new(operator: usize, inbox: Arc<Inbox>, channels: usize, after: Epoch) -> Side {
         Side { operator, inbox, alignment: Alignment::new(channels, after) }
     }
@@ -175,20 +175,20 @@ impl Side {
 pub(crate) struct TaskParts {
     pub(crate) id: TaskId,
     pub(crate) chain: Chain,
-    /// What it resumes from, until it has restored it.
+    /// The state to restore, until it is restored.
     pub(crate) restore: Option<Restore>,
-    /// How often it reports meanwhile that it gets further.
+    /// How often it reports progress during the restore.
     pub(crate) progress_interval: Duration,
-    /// The sides that have not been read to their ends.
+    /// The sides that are not yet read to their ends.
     pub(crate) sides: Vec<Side>,
     pub(crate) counters: Arc<TaskCounters>,
     pub(crate) clock: Arc<dyn Clock>,
     pub(crate) control: Arc<Control>,
     /// The recorder's queue, if the job has checkpoints.
     pub(crate) snapshots: Option<Sender<Snapshot>>,
-    /// The epoch after which the job resumes.
+    /// The epoch of the checkpoint that it resumes from.
     pub(crate) after: Epoch,
-    /// The last granted epoch when a sink last reported an ended one.
+    /// The last granted epoch when a sink last reported the end of an epoch.
     pub(crate) told_under: Epoch,
     /// The last boundary of a checkpoint that has entered the task.
     pub(crate) boundary: Option<Boundary>,
@@ -200,7 +200,7 @@ pub(crate) struct TaskParts {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum SideEnd {
     Complete,
-    /// The job stops or has failed: no row may be joined with a part of the table.
+    /// The job stops or has failed: rows must not be joined with an incomplete table.
     Cut,
 }
 
@@ -210,10 +210,9 @@ impl TaskParts {
         self.restore.is_none() && self.side_end.is_some()
     }
 
-    /// Restores its state, if it has not done so, then takes input of the static side that is being read. The
-    /// rows of sides are not counted: the counters are those of the stream. If reading is cut short, rows of
-    /// the stream will be dropped unprocessed: from here on no epoch counts as done, and no snapshot is
-    /// acknowledged.
+    /// Restores its state first, then takes input of the static side that is being read. Rows of sides are
+    /// not counted: the counters are those of the stream. If a side is cut short, rows of the stream will be
+    /// dropped unprocessed: from here on no epoch counts as done, and no snapshot is acknowledged.
     fn prepare(&mut self, input: Option<Input>) -> Result<()> {
         if let Some(restore) = self.restore.take() {
             self.restore(&restore)?;
@@ -265,12 +264,12 @@ impl TaskParts {
     fn cut_sides(&mut self) {
         self.control.report(self.id, Report::Dropped);
         self.snapshots = None;
-        // No task will read the others; their senders must not wait for that.
+        // No task will read the other sides; their senders must not wait.
         self.sides.drain(..).for_each(|side| side.inbox.close());
         self.side_end = Some(SideEnd::Cut);
     }
 
-    /// The epoch has ended here: the snapshot is sent off with the source's part.
+    /// The epoch has ended here: sends the snapshot, with the source's part.
     pub(crate) fn marked(&mut self, marker: Marker, taken: Option<ChainSnapshot>, source: SourceSnapshot) {
         if let (Some(ChainSnapshot { operators, prepared }), Some(snapshots)) = (taken, &self.snapshots) {
             let (task, epoch, finished) = (self.id, marker.epoch, marker.kind.closes());
@@ -282,16 +281,16 @@ impl TaskParts {
         self.tell_ended(marker);
     }
 
-    /// How the boundary at the end of this epoch went through the task, if it is that of the checkpoint that
-    /// was requested last.
+    /// When the boundary at the end of this epoch went through the task, if it belongs to the last requested
+    /// checkpoint.
     fn passing(&self, epoch: Epoch) -> Option<Passing> {
         let requested = self.control.requested_at(epoch)?;
         let boundary = self.boundary.filter(|boundary| boundary.epoch == epoch)?;
         Some(Passing { requested, boundary, taken: self.chain.marked_at() })
     }
 
-    /// Lets the sink make visible what complete checkpoints cover. A task that was cancelled leaves that to
-    /// the next incarnation, which may have begun.
+    /// Lets the sink publish what complete checkpoints cover. A cancelled task leaves that to the next
+    /// incarnation, which may have begun.
     pub(crate) fn checkpoints_done(&mut self) -> Result<()> {
         match self.chain.waits_for_checkpoint() && !self.control.is_cancelled() {
             true => self.chain.checkpoint_done(self.control.done()),
@@ -299,9 +298,9 @@ impl TaskParts {
         }
     }
 
-    /// The last epoch has ended. Once it is settled, the sink makes visible what it has prepared, if it is
-    /// done, and is closed. A task whose last snapshot is not written yet must not be gone: its worker would
-    /// take no further report of it.
+    /// The last epoch has ended. Once it is settled, the sink publishes its prepared results, if the epoch is
+    /// done, and is closed. A task must not end before its last snapshot is written: its worker would accept
+    /// no further report of it.
     pub(crate) fn finish(&mut self, last: Epoch) -> Result<Advance> {
         let waits = self.chain.waits_for_checkpoint();
         if (waits || self.snapshots.is_some()) && !self.control.is_settled(last) {
@@ -316,8 +315,8 @@ impl TaskParts {
         Ok(Advance::Ended)
     }
 
-    /// A sink has ended an epoch. Of those that end under one grant, only the first is reported to the
-    /// coordinator, and the last that is granted: no other may follow soon.
+    /// A sink has ended an epoch. Of the epochs under one grant, only the first and the last are reported to
+    /// the coordinator: after the last one, no other may follow soon.
     fn tell_ended(&mut self, marker: Marker) {
         if !self.chain.is_sink() {
             return;

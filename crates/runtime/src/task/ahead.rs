@@ -1,10 +1,10 @@
-//! The input of a task that asks a table outside for rows: batches are asked for when they arrive, and wait
-//! here until their answers are there. Watermarks and markers wait behind the rows before them, so nothing
-//! overtakes anything, and a task that takes a snapshot has processed every row before it. Calls go on
+//! The input of a task that looks up an outside table: lookups are requested when batches arrive, and the
+//! batches wait here for the answers. Watermarks and markers wait behind the rows before them, so nothing
+//! overtakes anything, and a task that takes a snapshot has processed every row before it. Calls continue
 //! meanwhile, also beyond the end of an epoch.
 //!
-//! What waits is bounded, with the answers that are there. A task with a full queue reads no channel:
-//! back-pressure spreads to the source.
+//! The waiting batches are bounded, together with the answers that have arrived. A task with a full queue
+//! reads no channel: back-pressure spreads to the source.
 
 use std::collections::VecDeque;
 
@@ -12,12 +12,12 @@ use anabranch_model::batch_bytes;
 
 use crate::task::alignment::Event;
 
-/// Bytes of rows and of answers that wait at most, but for one batch and the calls under way.
+/// Limit of the bytes of rows and answers that wait, except for one batch and pending calls.
 const BYTES_MAX: usize = 4 << 20;
-/// Batches that wait at most: rows may come one by one.
+/// Limit of the number of events that wait: rows may arrive one by one.
 const EVENTS_MAX: usize = 4096;
 
-/// What has arrived and waits for answers; see the module.
+/// Events that wait for answers; see the module.
 #[derive(Default)]
 pub(crate) struct Ahead {
     waiting: VecDeque<Event>,
@@ -30,7 +30,7 @@ impl Ahead {
         self.waiting.push_back(event);
     }
 
-    /// The next event, if it waits for nothing.
+    /// The next event, if its answer has arrived.
     pub(crate) fn pop(&mut self, is_answered: impl FnOnce() -> bool) -> Option<Event> {
         if !self.is_ready(is_answered) {
             return None;
@@ -40,7 +40,7 @@ impl Ahead {
         Some(event)
     }
 
-    /// Whether there is an event that waits for nothing.
+    /// Whether there is an event whose answer has arrived.
     pub(crate) fn is_ready(&self, is_answered: impl FnOnce() -> bool) -> bool {
         match self.waiting.front() {
             Some(Event::Batch(_)) => is_answered(),
@@ -49,7 +49,7 @@ impl Ahead {
         }
     }
 
-    /// Whether no more may arrive, while so many bytes of answers wait.
+    /// Whether no more may arrive, while this number of bytes of answers waits.
     pub(crate) fn is_full(&self, answers: usize) -> bool {
         let holds_rows = self.bytes > 0;
         holds_rows && self.bytes + answers >= BYTES_MAX || self.waiting.len() >= EVENTS_MAX

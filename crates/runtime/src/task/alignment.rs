@@ -1,9 +1,9 @@
 //! Where several channels meet: the minimum of their watermarks, and the alignment of their markers.
 //!
 //! A channel whose marker has arrived is blocked until the markers of all others have arrived (Flink's
-//! barrier alignment), so that what follows the aligned marker is exactly the next epoch. At a marker event
-//! time is the same in all tasks that receive the same envelopes, in whichever order: a snapshot has one
-//! event time for all of them. This module also checks the order on each channel: consecutive epochs, growing
+//! barrier alignment), so that exactly the next epoch follows the aligned marker. At a marker event time is
+//! the same in all tasks that receive the same envelopes, in whichever order: a snapshot has one event time
+//! for all of them. This module also checks the order on each channel: consecutive epochs, growing
 //! watermarks, nothing after the end.
 
 use anabranch_model::{Envelope, Epoch, Error, EventTime, Marker, MarkerKind, Nanos, Result, Stamped};
@@ -23,12 +23,12 @@ pub(crate) struct Alignment {
 struct Channel {
     /// The last watermark before the end of event time.
     watermark: EventTime,
-    /// Event time has reached its end.
+    /// Whether event time has reached its end.
     complete: bool,
     /// Birth of the rows that caused the watermark.
     born: Nanos,
     idle: bool,
-    /// It was idle at some time of the epoch.
+    /// Whether it was idle at some time of the epoch.
     was_idle: bool,
     marker: Option<Marker>,
     last_epoch: u64,
@@ -40,7 +40,7 @@ struct Channel {
 pub(crate) enum Event {
     /// Rows to process.
     Batch(Stamped<RecordBatch>),
-    /// The minimum of the channels has grown, or they are no longer idle.
+    /// The minimum over the channels has grown, or they are no longer idle.
     Watermark(Stamped<EventTime>),
     /// All channels that have not ended are idle, after this watermark if there is one.
     Idle(Option<Stamped<EventTime>>),
@@ -124,9 +124,9 @@ impl Alignment {
         }
     }
 
-    /// All channels have their markers. Another task may have received what a channel that was idle for a
-    /// while sent after what others did: then event time has advanced there as if it still were, and so it
-    /// does here.
+    /// All channels have their markers. Another task may have received the envelopes of a temporarily idle
+    /// channel after those of other channels: there, event time has advanced as if the channel were still
+    /// idle. So it advances here too.
     fn agree(&mut self) -> Option<Stamped<EventTime>> {
         let grown = match self.channels.iter().all(Channel::ended) {
             true => None,
@@ -158,7 +158,7 @@ impl Alignment {
 }
 
 impl Channel {
-    /// How far it has come. A channel that was stopped still holds event time back.
+    /// The event time of the channel. A stopped channel still holds event time back.
     fn time(&self, is_idle: bool) -> InputTime {
         let state = match (self.ended(), is_idle) {
             (true, _) => InputState::Ended,
@@ -226,7 +226,7 @@ mod tests {
         };
         check(2, idle(0), &["-", "watermark 5", "-", "watermark 9, idle"]);
         check(2, idle(1), &["-", "watermark 5", "watermark 9", "idle"]);
-        // That includes the watermark of a channel that has ended since: another task may have seen it idle
+        // This includes the watermark of a channel that has ended since: another task may have seen it idle
         // before its end.
         let mut ended = idle(0);
         ended.insert(3, (0, watermark(i64::MAX)));
@@ -246,7 +246,7 @@ mod tests {
         check(2, vec![(0, watermark(i64::MAX)), (1, watermark(i64::MAX))], &["-", "watermark 9223372036854775807"]);
     }
 
-    /// What each channel sends, taken in turns by chance: at each marker event time is the same.
+    /// All channels' envelopes, interleaved at random: at each marker event time is the same.
     #[test]
     fn at_a_marker_tasks_agree_on_event_time_in_whichever_order_they_receive() {
         for seed in 0..2_000 {

@@ -1,8 +1,8 @@
-//! A stage's operators in a row, driven depth first: the output of an operator goes through all operators
+//! A stage's operators in a row, driven depth first: the output of an operator passes through all operators
 //! after it before the operator is called again.
 //!
-//! A chain never waits. It takes one input at a time, and [`Chain::advance`] moves what is on its way until
-//! nothing is, or until its tail has no room: then it goes on from there at the next call.
+//! A chain never waits. It takes one input at a time. [`Chain::advance`] moves its elements until none is
+//! left, or until its tail has no room; the next call continues from there.
 
 mod epoch_end;
 mod lookups;
@@ -32,7 +32,7 @@ pub(crate) struct Chain {
     links: Vec<Link>,
     /// Elements that have passed the last operator.
     leaving: VecDeque<Moving>,
-    /// What follows when nothing is on its way any more.
+    /// What follows when no element is moving any more.
     agenda: Agenda,
     tail: Tail,
     /// The last watermark that left the chain.
@@ -41,11 +41,11 @@ pub(crate) struct Chain {
     /// Event time may be further at the receivers of this chain's rows than here: the task was idle, or
     /// resumes from a checkpoint.
     may_be_behind: bool,
-    /// It was idle at some time of the epoch.
+    /// Whether the task was idle at some time of the epoch.
     woke: bool,
-    /// Operators may have put work off.
+    /// Whether operators may have put work off.
     put_off: bool,
-    /// When the last marker has passed the operators and the sink. It may wait for room downstream after
+    /// When the last marker had passed the operators and the sink. It may wait for room downstream after
     /// that.
     marked_at: Nanos,
     counters: Arc<TaskCounters>,
@@ -58,32 +58,32 @@ struct Link {
     /// Schema of the operator's output, which is checked.
     schema: SchemaRef,
     output: Output,
-    /// What it takes next.
+    /// The elements that it takes next.
     waiting: VecDeque<Moving>,
-    /// The operator may have more to emit for a batch or watermark of this birth.
+    /// The operator may have more output for a batch or watermark of this birth.
     emits: Option<Nanos>,
     /// Event time that has reached the operator, here or in the checkpoint. The chain may be behind the
     /// checkpoint: a partition that was idle then holds event time back until it is idle again.
     reached: EventTime,
 }
 
-/// An element on its way, and the birth of its oldest cause.
+/// A moving element, and the birth of its oldest cause.
 struct Moving {
     element: Element,
     born: Nanos,
-    /// The number of the input of the first operator that has the rows.
+    /// For rows of the first operator: the number of the input.
     input: usize,
 }
 
-/// What follows when nothing is on its way any more.
+/// What follows when no element is moving any more.
 enum Agenda {
     /// The next input.
     Nothing,
-    /// The latency of a batch of so many rows is recorded.
+    /// Record the latency of a batch of this number of rows.
     Measure { born: Nanos, rows: u64 },
-    /// The operator of this index flushes, then those after it. Then everything has left that came before.
+    /// Flush the operator of this index, then those after it. Then all earlier elements have left.
     Flush { next: usize, then: Then },
-    /// The marker is reported to have passed.
+    /// Report that the marker has passed.
     Report { marker: Marker, snapshot: Option<ChainSnapshot> },
 }
 
@@ -93,13 +93,13 @@ enum Then {
     Marker(Marker),
 }
 
-/// How far a chain has come.
+/// The progress of a chain.
 #[derive(Debug)]
 pub(crate) enum Progress {
-    /// Nothing is on its way: it takes the next input.
+    /// No element is moving: the chain takes the next input.
     Ready,
-    /// The marker has left the chain, which took a snapshot if the marker requests one. It takes the next
-    /// input.
+    /// The marker has left the chain, which took a snapshot if the marker requested one. The chain takes the
+    /// next input.
     Marked(Marker, Option<ChainSnapshot>),
     /// There is no room in a channel downstream.
     Full,
@@ -207,8 +207,8 @@ impl Chain {
         }
     }
 
-    /// Moves what is on its way. Processing what one watermark causes may take long, such as a window of
-    /// millions of keys: a cancelled task abandons it between two batches.
+    /// Moves elements. The consequences of one watermark may take long, such as a window of millions of keys:
+    /// a cancelled task abandons them between two batches.
     pub(crate) fn advance(&mut self) -> Result<Progress> {
         loop {
             if !self.has_room()? {
@@ -245,7 +245,7 @@ impl Chain {
         }
     }
 
-    /// Lets an operator process what it takes next, or emit more.
+    /// Lets an operator process its next element, or emit more.
     fn process(&mut self, at: usize) -> Result<()> {
         let link = &mut self.links[at];
         let mut output = std::mem::take(&mut link.output);
@@ -271,7 +271,7 @@ impl Chain {
         self.pass_on(at, output, born)
     }
 
-    /// Lets an operator do a piece of what it has put off.
+    /// Lets an operator do a piece of the work that it has put off.
     fn catch_up(&mut self) -> Result<()> {
         if self.put_off {
             let mut states = self.links.iter_mut().filter_map(|link| link.operator.state());
@@ -307,7 +307,7 @@ impl Chain {
         }
     }
 
-    /// Announces first that the task is no longer idle: its rows hold event time back again.
+    /// Announces that the task is no longer idle: its rows hold event time back again.
     fn wake(&mut self, born: Nanos) -> Result<()> {
         if std::mem::replace(&mut self.idle, false) {
             self.leave(Element::Watermark(self.left), born)?;
@@ -319,9 +319,9 @@ impl Chain {
         Ok(())
     }
 
-    /// Notifies the operators how far event time has advanced at the tasks that this chain sends to. While
-    /// one of them has not received the announcement that this task is no longer idle, event time may advance
-    /// there without this task.
+    /// Tells the operators how far event time has advanced at the receivers of this chain. Until all of them
+    /// have received the announcement that this task is no longer idle, event time may advance there without
+    /// this task.
     fn look_ahead(&mut self) {
         let reached = match &mut self.tail {
             Tail::Exchanges(writers) => {
@@ -391,7 +391,7 @@ impl Chain {
         Ok(marker.snapshot.then_some(ChainSnapshot { operators, prepared }))
     }
 
-    /// A checkpoint at the end of `epoch` is complete: the sink makes visible what it prepared up to there.
+    /// A checkpoint at the end of `epoch` is complete: the sink publishes what it prepared up to there.
     pub(crate) fn checkpoint_done(&mut self, epoch: Epoch) -> Result<()> {
         match &mut self.tail {
             Tail::Sink(tail) => tail.commit(epoch),
@@ -399,7 +399,7 @@ impl Chain {
         }
     }
 
-    /// Whether the sink waits for a checkpoint to make something visible.
+    /// Whether the sink waits for a checkpoint to publish something.
     pub(crate) fn waits_for_checkpoint(&self) -> bool {
         matches!(&self.tail, Tail::Sink(tail) if tail.is_prepared())
     }
@@ -412,7 +412,7 @@ impl Chain {
         }
     }
 
-    /// Sends buffered rows whose time is up. Returns whether there was room for them.
+    /// Sends buffered rows whose timeout has passed. Returns whether there was room for them.
     pub(crate) fn flush_due(&mut self, now: Nanos) -> Result<bool> {
         if let Tail::Exchanges(writers) = &mut self.tail {
             writers.iter_mut().try_for_each(|writer| writer.flush_due(now))?;
@@ -420,8 +420,8 @@ impl Chain {
         self.has_room()
     }
 
-    /// The input pauses: a sink may send its buffered rows. What was put off comes first: a sink may take
-    /// long for each time.
+    /// The input pauses: a sink may send its buffered rows. Work that was put off comes first: a sink may
+    /// take long for each flush.
     pub(crate) fn pause(&mut self) -> Result<()> {
         match &mut self.tail {
             _ if self.put_off => Ok(()),
@@ -430,8 +430,7 @@ impl Chain {
         }
     }
 
-    /// When the task must go on without input: buffered rows are to be sent, or there is work that was put
-    /// off.
+    /// When the task must continue without input: buffered rows must be sent, or operators have put work off.
     pub(crate) fn next_deadline(&self) -> Option<Nanos> {
         match &self.tail {
             _ if self.put_off => Some(Nanos(0)),
@@ -440,7 +439,7 @@ impl Chain {
         }
     }
 
-    /// Whether everything that has left the chain is in its channels.
+    /// Whether the channels have taken everything that has left the chain.
     fn has_room(&mut self) -> Result<bool> {
         match &mut self.tail {
             // Each sends what it can, whether or not another one has room.
@@ -462,7 +461,7 @@ impl Chain {
         matches!(self.tail, Tail::Sink(_))
     }
 
-    /// Counts the time since `start` as work. Returns the time until which the task's time is accounted for.
+    /// Counts the time since `start` as busy. Returns the time up to which the task's time is accounted for.
     pub(crate) fn account(&self, start: Nanos) -> Nanos {
         let now = self.clock.now();
         TaskCounters::add(&self.counters.busy_ns, now.since(start));

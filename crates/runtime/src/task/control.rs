@@ -29,20 +29,20 @@ const LOOK: Duration = Duration::from_millis(100);
 pub(crate) struct Control {
     incarnation: Incarnation,
     mail: Arc<dyn Mail>,
-    /// Locked while the worker is given reports, so none overtakes another.
+    /// Locked while the worker is given reports, so that none overtakes another.
     gathered: Mutex<Gathered>,
     orders: Published,
     reported: Reported,
-    /// What tasks have measured of checkpoints, for the next summary.
+    /// Measurements of checkpoints for the next summary.
     passages: Mutex<Vec<Passage>>,
     /// Held while the orders change, or another value that a task may wait for.
     waiting: Mutex<()>,
     changed: Condvar,
-    /// Sources have something else to do than to wait for rows. Few of the changes of `changed` are of that
-    /// kind.
+    /// Notified when sources have something else to do than to wait for rows. Few of the changes of `changed`
+    /// are of that kind.
     interrupted: Condvar,
     inboxes: Vec<Arc<Inbox>>,
-    /// Sources that are aligned with others, by group.
+    /// Sources in alignment groups, by group.
     aligned: Mutex<BTreeMap<String, Aligned>>,
 }
 
@@ -70,7 +70,7 @@ impl Control {
         })
     }
 
-    /// The sources of the tasks that are aligned with others.
+    /// Sets the alignment groups of the tasks' sources.
     pub(crate) fn align(&self, groups: BTreeMap<String, Aligned>) {
         *self.aligned() = groups;
     }
@@ -79,7 +79,8 @@ impl Control {
         self.aligned.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// A source has come so far. Returns how far the slowest one of its group has, as far as is known here.
+    /// A source has reached an event time. Returns that of the slowest source of its group, as far as it is
+    /// known here.
     pub(crate) fn reached(&self, group: &str, task: TaskId, time: EventTime, now: Nanos) -> EventTime {
         let mut groups = self.aligned();
         let Some(of_group) = groups.get_mut(group) else { return EventTime::MAX };
@@ -96,12 +97,12 @@ impl Control {
         least
     }
 
-    /// How far the slowest source of a group has come.
+    /// The event time of the slowest source of a group.
     fn least(&self, group: &str) -> EventTime {
         self.aligned().get(group).map_or(EventTime::MAX, Aligned::least)
     }
 
-    /// Sources at other workers have come so far.
+    /// Sources at other workers have reached this event time.
     pub(crate) fn reached_elsewhere(&self, group: &str, time: EventTime) {
         if let Some(of_group) = self.aligned().get_mut(group) {
             of_group.elsewhere(time);
@@ -109,7 +110,8 @@ impl Control {
         self.change(|| ());
     }
 
-    /// What the coordinator is to learn of the groups. `again`: it is another one, and knows nothing.
+    /// The event times of the groups to report to the coordinator. `again`: it is another coordinator, and
+    /// knows none.
     pub(crate) fn reached_here(&self, again: bool, now: Nanos) -> Vec<(String, EventTime)> {
         let mut groups = self.aligned();
         let news = groups.iter_mut().filter_map(|(name, group)| {
@@ -121,7 +123,7 @@ impl Control {
         news.collect()
     }
 
-    /// Reports for which nobody waits before all of these tasks have made them are gathered until then.
+    /// Gathers reports for which nobody waits, until all of these tasks have made them.
     pub(crate) fn gather(&self, tasks: &Tasks, after: Epoch, has_checkpoints: bool) {
         *self.gathered.lock().unwrap_or_else(PoisonError::into_inner) = Gathered::new(tasks, after, has_checkpoints);
     }
@@ -139,7 +141,7 @@ impl Control {
         &self.reported.foremost_time
     }
 
-    /// A task has failed. One that gave its work up because it was cancelled has not.
+    /// A task has failed. A task that ends because it was cancelled has not.
     pub(crate) fn failed(&self, task: TaskId, error: Error) {
         if error.kind() == ErrorKind::Cancelled {
             return;
@@ -151,7 +153,7 @@ impl Control {
         self.incarnation
     }
 
-    /// A task's tables are open. The last one of the worker reports that: no source of the worker reads
+    /// A task's tables are open. The last task of the worker reports that: no source of the worker reads
     /// before.
     pub(crate) fn opened(&self) {
         if self.reported.unopened.fetch_sub(1, SeqCst) == 1 {
@@ -184,7 +186,7 @@ impl Control {
         self.reported.grant_wait_ns.swap(0, SeqCst)
     }
 
-    /// What the worker orders now.
+    /// The present orders of the worker.
     fn orders(&self) -> Orders {
         self.orders.read().unwrap_or_else(|| {
             let waiting = self.waiting.lock().unwrap_or_else(PoisonError::into_inner);
@@ -200,7 +202,7 @@ impl Control {
     }
 
     /// Sources may cut the epochs of this group. `checkpoint`: a checkpoint at the end of the group was
-    /// requested, and this process has taken the request then.
+    /// requested, and this process has received the request at this time.
     pub(crate) fn grant(&self, group: Group, pace: Pace, then: Then, checkpoint: Option<Nanos>) {
         let awaited = self.order(|orders| {
             let checkpoint = checkpoint.map(|at| (at, self.reported.requests.load(SeqCst)));
@@ -213,24 +215,24 @@ impl Control {
         }
     }
 
-    /// When this process has taken the request for the checkpoint of this epoch, if it is the last one.
+    /// When this process has received the request for the checkpoint of this epoch, if it is the last one.
     pub(crate) fn requested_at(&self, epoch: Epoch) -> Option<Nanos> {
         let orders = self.orders();
         (orders.checkpoint == epoch).then_some(orders.requested_at)
     }
 
-    /// A task has measured this of a checkpoint. Its acknowledgement follows.
+    /// Records a task's measurements of a checkpoint. The task's acknowledgement follows.
     pub(crate) fn passed(&self, passage: Passage) {
         self.passages.lock().unwrap_or_else(PoisonError::into_inner).push(passage);
     }
 
-    /// What tasks have measured of checkpoints since the last call.
+    /// Takes the measurements of checkpoints since the last call.
     pub(crate) fn take_passages(&self) -> Vec<Passage> {
         std::mem::take(&mut *self.passages.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// Snapshots only add to those before, or no longer: the plan is about to change, or its next version is
-    /// being prepared from them.
+    /// Makes snapshots incremental, or no longer: the plan is about to change, or its next version is being
+    /// prepared from them.
     pub(crate) fn set_adds(&self, adds: bool) {
         self.order(|orders| orders.adds = adds);
     }
@@ -239,21 +241,20 @@ impl Control {
         self.orders().adds
     }
 
-    /// A source has passed something on in this epoch: reports that, unless another source of this worker
-    /// has.
+    /// A source has output in this epoch: reports that, unless another source of this worker has.
     pub(crate) fn tell_active(&self, task: TaskId, epoch: Epoch) {
         if self.reported.told_active.fetch_max(epoch.0, SeqCst) < epoch.0 {
             self.report(task, Report::Active(epoch));
         }
     }
 
-    /// Whether an epoch is granted for which sources have waited.
+    /// Whether an epoch was granted that sources have waited for.
     fn has_awaited_grant(&self, orders: &Orders) -> bool {
         let told = Epoch(self.reported.told_active.load(SeqCst));
         told > self.foremost() && told <= orders.granted
     }
 
-    /// A sink is full, or has room again. While a sink is full, sources are held back.
+    /// A sink is full, or has room again. While a sink is full, sources are held.
     pub(crate) fn set_full(&self, full: bool) {
         let before = self.change(|| match full {
             true => self.reported.full_sinks.fetch_add(1, SeqCst),
@@ -274,7 +275,7 @@ impl Control {
         self.interrupted.notify_all();
     }
 
-    /// The list of the first task of the job that has found one. Waits for the coordinator's answer.
+    /// Returns the list of the first task of the job that has found one. Waits for the coordinator's answer.
     pub(crate) fn agree(&self, key: &str, list: Vec<String>) -> Result<Vec<String>> {
         let (answer, answered) = channel();
         self.mail.send(FromTask::Agree(self.incarnation, key.to_owned(), list, answer));
@@ -287,7 +288,7 @@ impl Control {
         }
     }
 
-    /// Whether sources are held back.
+    /// Whether sources are held.
     pub(crate) fn is_held(&self) -> bool {
         self.is_held_by(&self.orders())
     }
@@ -296,7 +297,7 @@ impl Control {
         orders.held_by_others || self.reported.full_sinks.load(SeqCst) > 0
     }
 
-    /// The checkpoint at the end of this epoch is given up. A sink that waits for it waits for the next one.
+    /// The checkpoint at the end of this epoch is abandoned. A sink that waits for it waits for the next one.
     pub(crate) fn checkpoint_aborted(&self, epoch: Epoch) {
         self.order(|orders| {
             orders.aborted = orders.aborted.max(epoch);
@@ -321,8 +322,9 @@ impl Control {
         orders.cuts_early(epoch, self.is_held_by(&orders), self.reported.requests.load(SeqCst))
     }
 
-    /// Waits at most `timeout` while sources are held back, or the slowest one of `ahead_of` has not come
-    /// further than this, and a source in `epoch`, which knows that `done` is done, has nothing else to do.
+    /// Waits at most `timeout` while sources are held, or while the slowest source of the group in `ahead_of`
+    /// has not passed the given time, unless a source in `epoch`, which knows that `done` is done, has
+    /// something else to do.
     pub(crate) fn wait_held(
         &self,
         (epoch, done): (Epoch, Epoch),
@@ -357,8 +359,7 @@ impl Control {
 
     /// A source has cut an epoch. The coordinator needs the reports of two epochs per group: the turning
     /// epoch and the last one. A source that has cut a group's turning epoch has also cut every epoch of the
-    /// groups before it. `active` is the newest epoch up to this one in which the source has passed something
-    /// on.
+    /// groups before it. `active` is the newest epoch up to this one in which the source had output.
     pub(crate) fn cut(&self, task: TaskId, epoch: Epoch, active: Epoch) {
         let Orders { granted, turn, .. } = self.orders();
         if epoch == granted || epoch == turn {
@@ -367,14 +368,14 @@ impl Control {
         }
     }
 
-    /// The time of this epoch is over at one source, and so at all of them. The time of the epoch after it is
+    /// The time of this epoch is over at one source, and so at all of them. The time of the next epoch is
     /// over at `next_cut`.
     pub(crate) fn lead(&self, epoch: Epoch, next_cut: Nanos) {
         self.reported.next_cut.fetch_max(next_cut.0, SeqCst);
         self.reported.foremost.fetch_max(epoch.0, SeqCst);
     }
 
-    /// When the epoch after the foremost is over.
+    /// When the time of the epoch after the foremost is over.
     pub(crate) fn next_cut(&self) -> Nanos {
         Nanos(self.reported.next_cut.load(SeqCst))
     }

@@ -1,10 +1,10 @@
-//! How many bytes may be on their way on a channel. The receiver sets a limit; the sender charges every frame
-//! to it, and the receiver returns the bytes of what its task has taken.
+//! Limits the bytes in flight on a channel. The receiver sets a limit; the sender charges every frame to it,
+//! and the receiver returns the bytes that its task has taken.
 //!
 //! Both ends apply the same rule: a frame may be sent if it fits into the limit, or if less than half of the
-//! limit is on its way. So a frame of any size passes, and a sender that violates the rule is noticed. A
-//! sender that must wait has at least half of the limit on its way: the receiver returns credit only when
-//! half of it has been taken, in few messages.
+//! limit is in flight. So a frame of any size passes, and a sender that violates the rule is detected. A
+//! sender that must wait has at least half of the limit in flight: so the receiver may wait until half of it
+//! has been taken before it returns credit, in few messages.
 
 /// The sender's side of a channel.
 #[derive(Debug, Default)]
@@ -25,7 +25,7 @@ impl SendCredit {
         Ok(())
     }
 
-    /// Bytes that may be outstanding, once the receiver has said so.
+    /// Bytes that may be outstanding, once the receiver has set the limit.
     pub(crate) fn limit(&self) -> Option<u64> {
         (self.limit > 0).then_some(self.limit)
     }
@@ -69,7 +69,7 @@ impl ReceiveCredit {
         self.limit
     }
 
-    /// A frame has come. An honest sender's count of outstanding bytes is never below ours.
+    /// A frame has arrived. An honest sender's count of outstanding bytes is never below ours.
     pub(crate) fn received(&mut self, bytes: u64) -> Result<(), &'static str> {
         if !fits(self.held + self.due, bytes, self.limit) {
             return Err("it sends more than its limit allows");
@@ -78,7 +78,7 @@ impl ReceiveCredit {
         Ok(())
     }
 
-    /// The task has taken bytes. True if the sender may be waiting for them.
+    /// The task has taken bytes. Returns true if the sender may be waiting for them.
     pub(crate) fn taken(&mut self, bytes: u64) -> bool {
         self.held -= bytes.min(self.held);
         self.due += bytes;

@@ -1,21 +1,21 @@
 //! When epochs end: at the same wall time at all sources of a job.
 //!
 //! A task with several inputs holds the rows of one back from its marker until the marker of the last.
-//! Monotonic clocks begin with their processes, so sources that went by them would cut up to an epoch apart,
+//! Monotonic clocks begin with their processes. If sources used these, they would cut up to an epoch apart,
 //! and rows would wait as long.
 
 use std::time::Duration;
 
 use anabranch_model::{Clock, Nanos};
 
-/// Readings of both clocks. The one that took the least time counts.
+/// Number of readings of both clocks. The quickest reading counts.
 const READINGS: u32 = 8;
 
 /// The times at which epochs end, by the monotonic clock of this process.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct CutTimes {
     interval_ns: u64,
-    /// How far the wall clock is ahead, less whole intervals. A wall clock that is set later moves no cut.
+    /// How far the wall clock is ahead, modulo the interval. Setting the wall clock later moves no cut.
     ahead_ns: u64,
 }
 
@@ -32,7 +32,7 @@ impl CutTimes {
         CutTimes { interval_ns, ahead_ns }
     }
 
-    /// The first one after `now`.
+    /// The first cut after `now`.
     pub(crate) fn after(self, now: Nanos) -> Nanos {
         let wall_ns = u128::from(now.0) + u128::from(self.ahead_ns);
         let interval_ns = u128::from(self.interval_ns);

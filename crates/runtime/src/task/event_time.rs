@@ -1,6 +1,6 @@
-//! To which expression the event time of a source's partitions belongs. With another expression the
-//! partitions begin without an event time: how far they had come says nothing any more. Operators behind them
-//! stay where they are, because what they have fired is not taken back: rows before that are late.
+//! The identity of a source's event time. If its expression changes, the partitions begin without an event
+//! time: their former progress has no meaning any more. Operators downstream keep their event time, because
+//! results of fired windows are not retracted: rows before it are late.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -12,7 +12,7 @@ use serde_json::Value;
 /// Version of what is hashed. Identities of different versions cannot be compared.
 const VERSION: u32 = 1;
 
-/// The identity of a source's event time, if it has one: its expression, with columns by their names.
+/// The identity of a source's event time, if it has one: its expression, with columns by name.
 pub(crate) fn identity(source: &SourceSpec) -> Result<Option<String>> {
     let Some(watermark) = &source.watermark else { return Ok(None) };
     let decoded = source.decoded()?;
@@ -21,7 +21,7 @@ pub(crate) fn identity(source: &SourceSpec) -> Result<Option<String>> {
     Ok(Some(format!("{VERSION}-{:016x}", hash_bytes(HASH_SEED, expr.to_string().as_bytes()))))
 }
 
-/// Which columns a connector decodes, and in which order, is no matter of the event time.
+/// The set and order of the columns that a connector decodes do not affect event time.
 fn name_columns(expr: &mut Value, name: &impl Fn(usize) -> Option<String>) {
     match expr {
         Value::Object(members) => {
@@ -37,8 +37,8 @@ fn name_columns(expr: &mut Value, name: &impl Fn(usize) -> Option<String>) {
     }
 }
 
-/// Whether event time of one identity goes on as that of the other. Another version of the identity says
-/// nothing.
+/// Whether event time of one identity continues as that of the other. Identities of different versions cannot
+/// be compared.
 pub(crate) fn goes_on(before: Option<&str>, now: Option<&str>) -> bool {
     let version = |identity: &str| identity.split_once('-').map(|(version, _)| version.to_owned());
     match (before, now) {
@@ -47,11 +47,11 @@ pub(crate) fn goes_on(before: Option<&str>, now: Option<&str>) -> bool {
     }
 }
 
-/// The event time of the sources before a change, by their identities. `None`: it is not known.
+/// The event time of the sources before a change, by their identities. `None`: unknown.
 pub(crate) type Before = BTreeMap<OperatorId, Option<String>>;
 
 /// The sources of a plan that carries identities whose rows may only be late: windows have fired by another
-/// event time, or before these sources were there. By their place among the plan's parts, with the reason.
+/// event time, or before these sources existed. By their indices among the plan's parts, with the reason.
 pub(crate) fn late(plan: &Plan, before: &Before, tasks: &[&TaskState]) -> Result<BTreeMap<usize, String>> {
     let parts = plan.parts();
     let mut late = BTreeMap::new();
@@ -78,14 +78,14 @@ pub(crate) fn late(plan: &Plan, before: &Before, tasks: &[&TaskState]) -> Result
     Ok(late)
 }
 
-/// How far a state has come in all tasks, unless it is at the beginning or at the end.
+/// The event time of a state in all tasks, unless it is at the beginning or at the end.
 fn fired(id: OperatorId, tasks: &[&TaskState]) -> Option<EventTime> {
     let operators = tasks.iter().flat_map(|task| &task.operators).filter(|operator| operator.number == id.number);
     let reached = operators.map(|operator| EventTime(operator.watermark_ms)).min();
     reached.filter(|reached| *reached > EventTime::MIN && *reached < EventTime::MAX)
 }
 
-/// The stages that rows of a stage reach, this one included.
+/// The stages that rows of a stage reach, including itself.
 fn reached_from(plan: &Plan, stage: StageId) -> BTreeSet<StageId> {
     let mut reached = BTreeSet::from([stage]);
     for _ in &plan.exchanges {

@@ -4,8 +4,9 @@
 //! article of 2015 shows the trade-off). A watermark waits behind the rows that it followed; a marker flushes
 //! everything first. So the order is the same on every channel.
 //!
-//! Sending never waits. What a full channel does not take waits here, in order, and the chain stops until it
-//! is gone: at most what one batch, watermark or marker caused, and the rows whose time was up.
+//! Sending never waits. Elements that a full channel does not accept wait here, in order, and the chain stops
+//! until they are gone: at most the output of one batch, watermark or marker, and the rows whose timeout has
+//! passed.
 
 mod division;
 
@@ -26,7 +27,7 @@ use crate::task::inbox::Inbox;
 /// Up to this number of targets, a separate scan finds the rows of each target; it is cheaper than sorting.
 const SCANNED_TARGETS: u32 = 4;
 
-/// The sending end of a channel, to a task of this process or of another one. No call but
+/// The sending end of a channel, to a task of this process or of another one. Only
 /// [`ChannelSender::wait_for_room`] waits.
 pub(crate) trait ChannelSender: Send {
     /// Adds an envelope to the end of the channel, or returns it if there is no room. If the connection to
@@ -39,11 +40,11 @@ pub(crate) trait ChannelSender: Send {
     /// Number of envelopes that were ever added.
     fn sent(&self) -> u64;
 
-    /// The receiver's watermark, which includes the effect of everything that it took before the first `sent`
-    /// envelopes of this channel. `None` if it has not taken all of these, or if this is not known yet.
+    /// The receiver's watermark, which includes the effect of the first `sent` envelopes of this channel.
+    /// `None` if it has not taken all of these, or if that is not known yet.
     fn reached(&mut self, sent: u64) -> Option<EventTime>;
 
-    /// Bytes that the channel holds at most, but for a single batch that is larger.
+    /// Limit of the bytes in the channel, which only a single larger batch may exceed.
     fn capacity(&self) -> usize;
 }
 
@@ -82,24 +83,24 @@ pub(crate) struct ExchangeWriter {
     /// For a hash exchange: the target of each key group.
     owners: Vec<u32>,
     key_groups: KeyGroups,
-    /// Where rows are counted by their key groups, and which batches are.
+    /// Where rows are counted by their key groups, and which batches are counted.
     counted: Option<(Arc<KeyGroupRows>, Sampler)>,
     turn: usize,
     rows_wanted: usize,
-    /// Rows of a target leave when they take so many bytes, however few they are.
+    /// Rows of a target are sent when they take this number of bytes, however few they are.
     bytes_wanted: usize,
     buffer_timeout: std::time::Duration,
     clock: Arc<dyn Clock>,
     hashes: Vec<u64>,
     /// Targets of the rows of the current batch.
     row_targets: Vec<u32>,
-    /// A channel had no room.
+    /// Whether a channel had no room.
     is_full: bool,
 }
 
 struct Target {
     sender: Box<dyn ChannelSender>,
-    /// What the channel had no room for.
+    /// Envelopes that the channel had no room for.
     unsent: VecDeque<Envelope>,
     pending: Vec<RecordBatch>,
     pending_rows: usize,
@@ -108,9 +109,9 @@ struct Target {
     born: Nanos,
     /// When the pending rows must be sent.
     deadline: Nanos,
-    /// Is sent after the pending rows.
+    /// A watermark to send after the pending rows.
     watermark: Option<Stamped<EventTime>>,
-    /// Number of envelopes after which the receiver does not advance as if this task were idle any more.
+    /// Number of envelopes after which the receiver no longer advances as if this task were idle.
     announced: u64,
 }
 
@@ -126,7 +127,7 @@ impl ExchangeWriter {
         for (task, range) in (0..).zip(assignment) {
             owners[usize::from(range.first)..usize::from(range.end)].fill(task);
         }
-        // What waits on this side of a channel is at most half of what may wait in it.
+        // Rows gathered for a channel take at most half of the channel's limit.
         let bytes_wanted = senders.iter().map(|sender| sender.capacity() / 2).min().unwrap_or(usize::MAX);
         let target = |sender| Target {
             sender,
@@ -157,7 +158,7 @@ impl ExchangeWriter {
         }
     }
 
-    /// Counts the rows of each key group there, if several tasks receive them.
+    /// Counts the rows of each key group in these counters, if several tasks receive them.
     pub(crate) fn counting(mut self, rows: impl FnOnce() -> Arc<KeyGroupRows>) -> Self {
         let divides = matches!(&self.kind, ExchangeKind::Hash { keys } if !keys.is_empty()) && self.targets.len() > 1;
         self.counted = divides.then(|| (rows(), Sampler::default()));
@@ -249,9 +250,9 @@ impl ExchangeWriter {
         Ok(())
     }
 
-    /// Passes a watermark on to every target, after the rows that wait there. The end of event time leaves
-    /// the last watermark before it to all targets, of whom each has other rows: they must know the same one,
-    /// in case the other tasks that send to them are idle.
+    /// Passes a watermark on to every target, after the rows that wait there. Before the end of event time,
+    /// all targets get the last watermark before it: each has other rows, and they must agree on the
+    /// watermark in case the other tasks that send to them are idle.
     pub(crate) fn watermark(&mut self, watermark: Stamped<EventTime>) -> Result<()> {
         for index in 0..self.targets.len() {
             if watermark.value == EventTime::MAX {
@@ -285,7 +286,7 @@ impl ExchangeWriter {
         Ok(())
     }
 
-    /// Sends the rows whose time is up.
+    /// Sends the rows whose timeout has passed.
     pub(crate) fn flush_due(&mut self, now: Nanos) -> Result<()> {
         for index in 0..self.targets.len() {
             if self.targets[index].deadline <= now {
@@ -309,13 +310,12 @@ impl ExchangeWriter {
         }
     }
 
-    /// How far event time has advanced at the receivers; `None` while it is not known that none of them
-    /// advances as if this task were idle.
+    /// The furthest event time of the receivers; `None` while some may advance as if this task were idle.
     pub(crate) fn reached(&mut self) -> Option<EventTime> {
         furthest(self.targets.iter_mut().map(|target| target.sender.reached(target.announced)))
     }
 
-    /// Sends what waits for room, as far as there is some. Returns whether nothing waits any more.
+    /// Sends the elements that wait for room, as far as there is room. Returns whether none waits any more.
     pub(crate) fn has_room(&mut self) -> Result<bool> {
         if self.is_full {
             self.is_full = false;
@@ -326,7 +326,7 @@ impl ExchangeWriter {
         Ok(!self.is_full)
     }
 
-    /// Whether something waits for room.
+    /// Whether elements wait for room.
     pub(crate) fn is_full(&self) -> bool {
         self.is_full
     }
@@ -347,7 +347,7 @@ impl Target {
         self.resend(clock)
     }
 
-    /// Sends what waits. Returns whether the channel has taken everything.
+    /// Sends the waiting envelopes. Returns whether the channel has taken everything.
     fn resend(&mut self, clock: &dyn Clock) -> Result<bool> {
         while let Some(next) = self.unsent.pop_front() {
             if let Some(refused) = self.sender.offer(next, clock)? {
@@ -359,7 +359,7 @@ impl Target {
     }
 }
 
-/// The furthest of all. `None` if one is not known; all are asked nevertheless.
+/// The maximum. `None` if one is not known; all are evaluated nevertheless.
 pub(crate) fn furthest(all: impl Iterator<Item = Option<EventTime>>) -> Option<EventTime> {
     let mut furthest = Some(EventTime::MIN);
     for time in all {
@@ -377,7 +377,8 @@ mod tests {
     use super::*;
     use crate::task::inbox::Received;
 
-    /// Rows may be large: what a sender gathers is bounded in bytes, and so is a batch in a channel.
+    /// Rows may be large: the rows that a sender gathers are bounded in bytes, and so is a batch in a
+    /// channel.
     #[test]
     fn large_rows_leave_before_there_are_many() {
         let clock: Arc<dyn Clock> = Arc::new(anabranch_model::ManualClock::default());
@@ -411,7 +412,7 @@ mod tests {
         assert!(received > 450, "{received} of 600 rows");
     }
 
-    /// One has rows that wait to be sent, the others have none.
+    /// One receiver has rows that wait to be sent, the others have none.
     #[test]
     fn all_receivers_know_the_last_watermark_before_the_end() {
         let clock: Arc<dyn Clock> = Arc::new(anabranch_model::ManualClock::default());

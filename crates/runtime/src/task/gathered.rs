@@ -1,9 +1,9 @@
-//! Reports of tasks that nobody waits for before the last task has made them: each wakes the worker's thread
-//! only then.
+//! Gathers reports that nobody waits for before the last task has made them: only then do they wake the
+//! worker's thread.
 //!
-//! A worker reports for all its tasks together, so the cut of an epoch at one source says nothing before the
+//! A worker reports for all its tasks together, so the cut of an epoch at one source is irrelevant before the
 //! slowest source has cut it. With checkpoints the coordinator does not wait for the ends of epochs at sinks
-//! at all: they go along with the next report.
+//! at all: these reports accompany the next one.
 
 use std::collections::BTreeMap;
 
@@ -11,20 +11,20 @@ use anabranch_model::{Epoch, TaskId};
 use anabranch_protocol::coordinator::{Report, Tasks};
 use anabranch_state::TaskState;
 
-/// What tasks have reported and the worker has not been given, for all tasks of an incarnation at one worker.
+/// Reports that the worker has not been given, for all tasks of an incarnation at one worker.
 pub(crate) struct Gathered {
     waiting: Vec<(TaskId, Report<TaskState>)>,
     cuts: Reached,
     ends: Reached,
-    /// The worker is woken when the slowest sink has ended an epoch.
+    /// Whether the worker is woken when the slowest sink has ended an epoch.
     ends_matter: bool,
 }
 
-/// The epochs that tasks have reached. A task that is not in the list is not waited for.
+/// The epochs that tasks have reached. Tasks that are not in the list are not waited for.
 struct Reached {
     epochs: BTreeMap<TaskId, Epoch>,
     least: Epoch,
-    /// How many have not got further than the least.
+    /// Number of tasks at the least epoch.
     slowest: usize,
 }
 
@@ -40,7 +40,7 @@ impl Reached {
         let was_slowest = *reached == self.least && epoch > self.least;
         *reached = epoch.max(*reached);
         self.slowest -= usize::from(was_slowest);
-        // Only the last of the slowest is compared with all others.
+        // Only when the last of the slowest tasks advances are all compared.
         if !was_slowest || self.slowest > 0 {
             return false;
         }
@@ -74,7 +74,7 @@ impl Gathered {
         Gathered { waiting: Vec::new(), cuts, ends, ends_matter: !has_checkpoints }
     }
 
-    /// A task reports. Returns what the worker must be given now, in the order of the reports.
+    /// Adds a task's report. Returns the reports that the worker must be given now, in order.
     pub(crate) fn add(&mut self, task: TaskId, report: Report<TaskState>) -> Vec<(TaskId, Report<TaskState>)> {
         let is_due = match &report {
             Report::EpochCut(epoch) => self.cuts.reach(task, *epoch),
@@ -87,7 +87,7 @@ impl Gathered {
             _ => {}
         }
         if !self.ends_matter && matches!(report, Report::EpochEnded(_)) {
-            // At a worker without a source, nothing else may come for long.
+            // At a worker without a source, no other report may come for long.
             let is_former = |of: &TaskId, report: &Report<_>| *of == task && matches!(report, Report::EpochEnded(_));
             self.waiting.retain(|(of, report)| !is_former(of, report));
         }

@@ -1,4 +1,4 @@
-//! Finds out whether one partition of a task holds back the event time of the whole job, so that the user is
+//! Detects a partition of a task that holds back the event time of the whole job, so that the user is
 //! notified once.
 
 use std::sync::Arc;
@@ -18,7 +18,7 @@ impl Default for Foremost {
 }
 
 impl Foremost {
-    /// A partition has reached `time`. Returns the furthest of all.
+    /// A partition has reached `time`. Returns the furthest time of all.
     fn reached(&self, time: EventTime) -> EventTime {
         EventTime(self.0.fetch_max(time.0, SeqCst).max(time.0))
     }
@@ -33,8 +33,7 @@ pub(crate) struct HoldBack {
 struct Slowest {
     name: Arc<str>,
     watermark: EventTime,
-    /// Time spent polling, and the furthest watermark of the job, when this partition first became the
-    /// slowest.
+    /// Time spent polling, and the furthest watermark of the job, when this partition became the slowest.
     since: Duration,
     foremost: EventTime,
     reported: bool,
@@ -99,7 +98,7 @@ mod tests {
         assert_eq!(look(30, &[partition("a", 5), partition("b", 20)]), None, "once");
         assert_eq!(look(31, &[partition("a", 6), partition("b", 20)]), None, "it moves");
         assert_eq!(look(42, &[partition("a", 6), partition("b", 21)]), Some("a".into()));
-        // The others may be in other tasks.
+        // The other partitions may be in other tasks.
         job.reached(EventTime(100));
         assert_eq!(look(50, &[partition("a", 50)]), None);
         job.reached(EventTime(200));

@@ -1,4 +1,4 @@
-//! The job as a task's source and sink see it.
+//! The job for a task's source and sink.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError, RwLock, RwLockReadGuard};
@@ -11,7 +11,7 @@ use tracing::info;
 
 use crate::task::control::Control;
 
-/// The [`Host`] of the tasks of an incarnation, and of those that follow it with open tables.
+/// The [`Host`] of the tasks of an incarnation, and of later incarnations with the same open tables.
 pub(crate) struct TaskHost {
     life: RwLock<HostLife>,
     /// The job's name.
@@ -28,11 +28,11 @@ pub(crate) struct HostLife {
     pub(crate) incarnation: Incarnation,
     /// The epoch after which the incarnation resumes.
     pub(crate) after: Epoch,
-    /// Of a job with checkpoints.
+    /// For a job with checkpoints.
     pub(crate) log: Option<Log>,
     /// `None` between two plan versions.
     pub(crate) control: Option<Arc<Control>>,
-    /// There are tasks at other workers: the coordinator knows which list was found first.
+    /// Whether other workers have tasks: then the coordinator knows which list was found first.
     pub(crate) asks: bool,
 }
 
@@ -40,7 +40,7 @@ pub(crate) struct HostLife {
 pub(crate) struct Outage {
     /// Number of tasks that have found it.
     tasks: u32,
-    /// When the first of them did.
+    /// When the first of them found it.
     since: Nanos,
 }
 
@@ -55,7 +55,7 @@ impl TaskHost {
         self.life.write().unwrap_or_else(PoisonError::into_inner).control = None;
     }
 
-    /// The tasks of the next plan version are there.
+    /// The tasks of the next plan version have begun.
     pub(crate) fn go_on(&self, life: HostLife) {
         self.agreed.lock().unwrap_or_else(PoisonError::into_inner).clear();
         *self.life.write().unwrap_or_else(PoisonError::into_inner) = life;
@@ -139,7 +139,7 @@ impl Host for TaskHost {
     }
 }
 
-/// A notice that repeats itself is logged when it was reported 1, 2, 4, 8, ... times.
+/// A repeated notice is logged when it is reported for the 1st, 2nd, 4th, 8th, ... time.
 pub(crate) fn log_notice(job: &str, Notice { number, times, text, .. }: &Notice) {
     if times.is_power_of_two() {
         info!(job, number, times, text, "notice");
@@ -171,7 +171,7 @@ mod tests {
     }
 
     /// A source that waits for rows much longer than the test may take ends its wait when the job stops, is
-    /// cancelled, or holds it back.
+    /// cancelled, or holds it.
     #[test]
     fn a_source_that_waits_for_rows_is_interrupted() {
         let changes: [fn(&Control, bool); 4] = [

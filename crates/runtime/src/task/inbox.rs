@@ -34,16 +34,16 @@ struct State {
     /// Where the search for the next envelope starts, so that no channel starves.
     turn: usize,
     reader_waits: bool,
-    /// The channels that the reader does not read, while it waits.
+    /// The channels that the waiting reader must not read.
     blocked: Vec<bool>,
     /// Wakes the reader once, whether or not there is anything to receive.
     woken: bool,
     writers_wait: usize,
-    /// When the newest marker came that the reader has taken.
+    /// When the newest marker arrived that the reader has taken.
     marked_at: Nanos,
-    /// Channels with a question or a failure.
+    /// Number of channels with a question or a failure.
     notable: usize,
-    /// The job is being torn down, or the reader needs nothing more: nothing is received or kept any more.
+    /// The job is torn down, or the reader needs nothing more: envelopes are neither received nor kept.
     closed: bool,
 }
 
@@ -51,13 +51,12 @@ struct State {
 struct Channel {
     queue: VecDeque<Queued>,
     bytes: usize,
-    /// Number of envelopes ever sent, and of those that the reader has taken.
+    /// Number of envelopes ever sent, and number of those that the reader has taken.
     sent: u64,
     taken: u64,
-    /// The sender is in another process and asks for the reader's watermark, once so many envelopes are
-    /// taken.
+    /// The sender is in another process and asks for the reader's watermark after this number of envelopes.
     question: Option<(u64, Question)>,
-    /// The connection to the sender is broken: this follows after what is queued.
+    /// The connection to the sender is broken: the reader gets this error after the queued envelopes.
     failure: Option<Error>,
     /// The last marker was sent.
     is_complete: bool,
@@ -67,7 +66,7 @@ struct Queued {
     envelope: Envelope,
     bytes: usize,
     at: Nanos,
-    /// Of an envelope from another process: returns the credit when it is dropped.
+    /// For an envelope from another process: returns the credit when it is dropped.
     _permit: Option<Permit>,
 }
 
@@ -75,7 +74,7 @@ struct Queued {
 pub(crate) enum Received {
     /// An envelope of this channel.
     Envelope(usize, Envelope),
-    /// Nothing came in time, or the reader was woken.
+    /// Nothing arrived in time, or the reader was woken.
     Timeout,
     /// The inbox was closed.
     Closed,
@@ -89,11 +88,11 @@ pub(crate) struct QueueStats {
     pub(crate) batches: u64,
     pub(crate) rows: u64,
     pub(crate) bytes: u64,
-    /// Of the fullest channel.
+    /// Fill level of the fullest channel.
     pub(crate) share: f64,
-    /// Since the oldest batch was queued.
+    /// Time since the oldest batch was queued.
     pub(crate) oldest_ns: u64,
-    /// Since a source read the oldest row.
+    /// Time since a source read the oldest row.
     pub(crate) oldest_read_ns: u64,
 }
 
@@ -119,7 +118,7 @@ impl Inbox {
         }
     }
 
-    /// Bytes that a channel holds at most, but for a single batch that is larger.
+    /// Limit of the bytes in a channel, which only a single larger batch may exceed.
     pub(crate) fn capacity(&self) -> usize {
         self.capacity
     }
@@ -130,7 +129,7 @@ impl Inbox {
     }
 
     /// Adds an envelope to the end of a channel, or returns it if there is no room. An envelope for a closed
-    /// inbox is dropped: its reader needs nothing any more.
+    /// inbox is dropped: its reader needs nothing more.
     pub(crate) fn offer(&self, channel: usize, envelope: Envelope, clock: &dyn Clock) -> Option<Envelope> {
         let bytes = bytes_of(&envelope);
         let mut state = self.lock();
@@ -161,12 +160,12 @@ impl Inbox {
         }
     }
 
-    /// Adds an envelope from another process, which its permit has made room for.
+    /// Adds an envelope from another process. Its permit holds the credit.
     pub(crate) fn deliver(&self, channel: usize, envelope: Envelope, permit: Permit, clock: &dyn Clock) {
         let bytes = bytes_of(&envelope);
         let mut state = self.lock();
         if state.closed {
-            // The sender gets the credit: it must not wait for a reader that needs nothing more.
+            // The sender gets the credit back: it must not wait for a reader that needs nothing more.
             return;
         }
         let of = &mut state.channels[channel];
@@ -176,7 +175,7 @@ impl Inbox {
         self.notify_of(channel, is_marker, &mut state);
     }
 
-    /// The sender in another process asks for the reader's watermark, after everything that it has sent so
+    /// The sender in another process asks for the reader's watermark after everything that it has sent so
     /// far. Replaces an older question.
     pub(crate) fn ask(&self, channel: usize, question: Question) {
         let mut state = self.lock();
@@ -191,7 +190,7 @@ impl Inbox {
     }
 
     /// The connection to the sender is broken, or has ended without the last marker. Does nothing if that
-    /// marker has come.
+    /// marker has arrived.
     pub(crate) fn fail(&self, channel: usize, error: Error) {
         let mut state = self.lock();
         let of = &mut state.channels[channel];
@@ -281,13 +280,13 @@ impl Inbox {
         self.writable.notify_all();
     }
 
-    /// When the newest marker came that the reader has taken: that of the last channel, once the reader has
-    /// the markers of all.
+    /// When the newest marker arrived that the reader has taken: the marker of the last channel, once the
+    /// reader has the markers of all.
     pub(crate) fn marked_at(&self) -> Nanos {
         self.lock().marked_at
     }
 
-    /// The reader's watermark is `time` from now on.
+    /// Sets the reader's watermark.
     pub(crate) fn set_reached(&self, time: EventTime) {
         self.reached.fetch_max(time.0, SeqCst);
     }
@@ -297,8 +296,8 @@ impl Inbox {
         self.lock().channels[channel].sent
     }
 
-    /// The reader's watermark, which includes the effect of everything that it took before the first `sent`
-    /// envelopes of this channel. `None` if it has not taken all of these.
+    /// The reader's watermark, which includes the effect of the first `sent` envelopes of this channel.
+    /// `None` if it has not taken all of these.
     pub(crate) fn reached(&self, channel: usize, sent: u64) -> Option<EventTime> {
         let has_taken = self.lock().channels[channel].taken >= sent;
         has_taken.then(|| EventTime(self.reached.load(SeqCst)))
@@ -343,7 +342,7 @@ impl Channel {
 }
 
 impl State {
-    /// Answers the questions whose time has come. Returns a failure if everything before it was taken.
+    /// Answers the questions whose envelopes were taken. Returns a failure if everything before it was taken.
     fn note(&mut self, reached: &AtomicI64) -> Option<Error> {
         for channel in &mut self.channels {
             let taken = channel.taken;
@@ -361,8 +360,8 @@ impl State {
         None
     }
 
-    /// Whether every channel that the reader reads has something, now that this one has. The first of it is a
-    /// marker: the reader was woken for anything else.
+    /// Whether every channel that the reader reads has an envelope, now that this one has. Its first envelope
+    /// is a marker: the reader was woken for anything else.
     fn completes(&self, channel: usize) -> bool {
         let others = self.channels.iter().zip(&self.blocked).enumerate().filter(|(other, _)| *other != channel);
         others.into_iter().all(|(_, (other, blocked))| *blocked || !other.queue.is_empty())

@@ -20,7 +20,7 @@ pub(crate) struct InboxTask {
     inbox: Arc<Inbox>,
     alignment: Alignment,
     inputs: Vec<usize>,
-    /// What waits for answers of a table outside, if the task asks one.
+    /// Events that wait for answers of an outside table, if the task looks one up.
     ahead: Option<Ahead>,
     /// What follows once the last watermark has passed.
     then: Option<Then>,
@@ -35,7 +35,7 @@ enum Then {
 }
 
 impl InboxTask {
-    /// `inputs`: for each channel, the number of the input whose rows it has.
+    /// `inputs`: for each channel, the number of the input that its rows belong to.
     pub(crate) fn new(task: TaskParts, inbox: Arc<Inbox>, inputs: Vec<usize>) -> Self {
         let alignment = Alignment::new(inputs.len(), task.after);
         // Operators continue with the watermark that they had.
@@ -44,7 +44,7 @@ impl InboxTask {
         InboxTask { task, inbox, alignment, inputs, ahead: None, then: None, ended: None }
     }
 
-    /// Its first operator asks this table, if there is one, for what it must know of its batches.
+    /// Sets the outside table that its first operator looks up, if there is one.
     pub(crate) fn asking(mut self, lookup: Option<Box<dyn Lookup>>) -> Result<Self> {
         if let Some(lookup) = lookup {
             self.task.chain.take_lookup(lookup)?;
@@ -53,7 +53,7 @@ impl InboxTask {
         Ok(self)
     }
 
-    /// Handles an envelope, and moves what it causes.
+    /// Handles an envelope, and moves its output.
     pub(crate) fn advance(&mut self, now: Nanos, input: Option<Input>) -> Result<Advance> {
         if let Some(last) = self.ended {
             return self.task.finish(last);
@@ -100,8 +100,8 @@ impl InboxTask {
     pub(crate) fn receive(&mut self, timeout: Option<Duration>, only: Option<usize>) -> Result<Input> {
         let (blocked, clock) = (self.alignment.blocked(), self.task.clock.as_ref());
         if let Some(ahead) = &self.ahead {
-            // A call that has ended since the task has looked has woken it, perhaps before it waits for the
-            // second time.
+            // An answer that arrived since the last check has woken the inbox, perhaps before this wait
+            // began.
             if ahead.is_ready(|| self.task.chain.is_answered()) {
                 return Ok(Input::Nothing);
             }
@@ -119,7 +119,7 @@ impl InboxTask {
         received.try_into()
     }
 
-    /// No input is there: a sink may send what it has gathered.
+    /// There is no input: a sink may send its buffered rows.
     pub(crate) fn pause(&mut self) -> Result<()> {
         if self.ahead.as_ref().is_some_and(|ahead| ahead.is_ready(|| self.task.chain.is_answered())) {
             return Ok(());
@@ -136,7 +136,7 @@ impl InboxTask {
         &mut self.task
     }
 
-    /// What it leaves for the next plan version.
+    /// The parts that it leaves for the next plan version.
     pub(crate) fn leave(self) -> TaskParts {
         self.task
     }
@@ -242,7 +242,7 @@ mod tests {
         }
     }
 
-    /// Then the task waits for no other one, though a channel may have the next marker already.
+    /// At this point the task waits for no other one, though a channel may have the next marker already.
     #[test]
     fn a_boundary_has_entered_when_its_marker_has_come_in_the_last_channel() {
         let (inbox, clock) = (Inbox::new(2, 10_000), ManualClock::default());

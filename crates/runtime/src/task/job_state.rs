@@ -1,5 +1,5 @@
-//! A checkpoint as the tasks of a worker look it up when they resume from it. Files are read by the tasks
-//! that need them.
+//! A checkpoint, indexed for the tasks of a worker that resume from it. Files are read by the tasks that need
+//! them.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -12,11 +12,11 @@ use bytes::Bytes;
 /// A checkpoint, by the identities of a plan's parts.
 #[derive(Debug, Default)]
 pub(crate) struct JobState {
-    /// Largest number of tasks that a stage had.
+    /// Largest number of tasks of a stage.
     pub(crate) parallelism: u32,
     pub(crate) sources: BTreeMap<OperatorId, RestoredSource>,
     pub(crate) operators: BTreeMap<OperatorId, RestoredOperator>,
-    /// What sinks have prepared, oldest first.
+    /// Prepared results of sinks, oldest first.
     pub(crate) sinks: BTreeMap<OperatorId, RestoredSink>,
 }
 
@@ -31,7 +31,7 @@ pub(crate) struct RestoredSource {
     pub(crate) late_rows: RestoredSink,
 }
 
-/// What a sink has prepared, of all its tasks together.
+/// The prepared results of a sink, of all tasks together.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct RestoredSink {
     store: Option<Store>,
@@ -66,22 +66,22 @@ pub(crate) struct RestoredOperator {
     /// Event time that every task had reached.
     pub(crate) watermark: EventTime,
     store: Store,
-    /// Oldest first, those of one task after those of another.
+    /// Oldest first; the files of one task follow those of another.
     files: Vec<StateFile>,
 }
 
-/// A file of state as one task has it: its name, and the first key group of its rows that belong to the
-/// state.
+/// A file of state, as one task refers to it: its name, and the first key group of its rows that belong to
+/// the state.
 pub(crate) type FileOfTask = (String, u16);
 
 impl RestoredOperator {
-    /// The files with rows of these key groups, and which of these they are.
+    /// The files with rows of these key groups, each with the key groups that both have.
     pub(crate) fn files(&self, own: KeyGroupRange) -> impl Iterator<Item = (&StateFile, KeyGroupRange)> {
         let share = move |file: &StateFile| file.key_groups.and(own);
         self.files.iter().map(move |file| (file, share(file))).filter(|(_, share)| *share != KeyGroupRange::EMPTY)
     }
 
-    /// The same without files that were read, if it has all of those.
+    /// Without files that were read. `None` if some of those do not belong to this state.
     pub(crate) fn without(&self, read: &BTreeSet<FileOfTask>) -> Option<RestoredOperator> {
         let left = |file: &&StateFile| !read.contains(&of_task(file));
         let files: Vec<StateFile> = self.files.iter().filter(left).cloned().collect();
@@ -89,7 +89,7 @@ impl RestoredOperator {
         has_all.then(|| RestoredOperator { watermark: self.watermark, store: self.store.clone(), files })
     }
 
-    /// A file's content, in this memory if possible.
+    /// A file's content, in the given memory if possible.
     pub(crate) fn content(&self, file: &StateFile, room: Vec<u8>) -> Result<Bytes> {
         self.store.get_blob_in(&file.blob, room)
     }
@@ -101,13 +101,13 @@ impl RestoredOperator {
     }
 }
 
-/// What distinguishes a file of state from the others of an operator.
+/// The identity of a file of state among the files of an operator.
 pub(crate) fn of_task(file: &StateFile) -> FileOfTask {
     (file.blob.name.clone(), file.key_groups.first)
 }
 
 impl JobState {
-    /// Whether tasks resume from nothing.
+    /// Whether there is nothing to resume from.
     pub(crate) fn is_empty(&self) -> bool {
         self.operators.is_empty() && self.sinks.is_empty() && self.sources.is_empty()
     }
@@ -127,7 +127,7 @@ impl JobState {
         state
     }
 
-    /// Adds what a task has saved.
+    /// Adds a task's snapshot.
     fn add(&mut self, store: &Store, task: &TaskState) {
         let id = |kind, number| OperatorId { kind, number };
         if let Some(source) = &task.source {

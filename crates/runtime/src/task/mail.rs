@@ -1,4 +1,4 @@
-//! What tasks and their recorder report to the worker that has them.
+//! Reports of tasks and their recorder to their worker.
 
 use std::sync::mpsc::Sender;
 
@@ -6,7 +6,7 @@ use anabranch_model::{Epoch, Error, Incarnation, TaskId};
 use anabranch_protocol::coordinator::Report;
 use anabranch_state::TaskState;
 
-/// What tasks and the recorder report.
+/// A report of a task or the recorder.
 pub(crate) enum FromTask {
     Report(Incarnation, TaskId, Report<TaskState>),
     Failed(Incarnation, TaskId, Error),
@@ -20,13 +20,13 @@ pub(crate) enum FromTask {
     Checkpoint,
     /// A sink is full, or none is any more.
     Full(Incarnation, bool),
-    /// The coordinator is to learn how far sources here have come.
+    /// Sources here have reached another event time, of which the coordinator must learn.
     Reached,
-    /// A task uses the list that the first task of the job has found, and waits for it.
+    /// A task has found a list, and waits for the list that the first task of the job has found.
     Agree(Incarnation, String, Vec<String>, Sender<Vec<String>>),
 }
 
-/// Where tasks send what they report: a few messages per granted epoch.
+/// Where tasks send their reports: a few messages per granted epoch.
 pub(crate) trait Mail: Send + Sync {
     fn send(&self, message: FromTask);
 }

@@ -1,9 +1,9 @@
-//! Event time of several inputs that advance apart: the partitions of a source, the channels of a task. One
-//! rule counts for both.
+//! Event time of several inputs that advance independently: the partitions of a source, the channels of a
+//! task. One rule applies to both.
 //!
 //! The minimum of the active inputs decides. When all inputs that have not ended are idle, the latest
-//! watermark of any input counts, in whichever order they became idle or ended: what the slower ones held
-//! back is free, also if several become idle at once. When all inputs have ended, event time ends.
+//! watermark of any input counts, in whichever order they became idle or ended: slower inputs no longer hold
+//! event time back, even if several become idle at once. When all inputs have ended, event time ends.
 
 use anabranch_model::{EventTime, Nanos, Stamped};
 
@@ -23,7 +23,7 @@ pub(crate) enum InputState {
     Ended,
 }
 
-/// What follows from all inputs together.
+/// The effect of all inputs together.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Progress {
     /// Event time has advanced, or the inputs are no longer idle.
@@ -54,7 +54,7 @@ impl MergedTime {
         self.idle
     }
 
-    /// What is to be passed on since the last call, if anything is.
+    /// The progress to pass on since the last call, if there is any.
     pub(crate) fn progress(&mut self, inputs: impl Iterator<Item = InputTime>) -> Option<Progress> {
         let (reached, is_idle) = merge(inputs);
         let was_idle = std::mem::replace(&mut self.idle, is_idle);
@@ -67,8 +67,8 @@ impl MergedTime {
         }
     }
 
-    /// Event time as if the inputs stood so. Returns the watermark to pass on; whether the inputs are idle
-    /// remains as it was.
+    /// Advances event time for this state of the inputs. Returns the watermark to pass on. Whether the inputs
+    /// are idle stays unchanged.
     pub(crate) fn advance(&mut self, inputs: impl Iterator<Item = InputTime>) -> Option<Stamped<EventTime>> {
         let (reached, _) = merge(inputs);
         self.reach(reached)
@@ -113,7 +113,7 @@ mod tests {
         InputTime { reached: Stamped { value: EventTime(ms), born: Nanos(0) }, state }
     }
 
-    /// Whether inputs become idle in one look or one after the other, event time ends at the same point.
+    /// Whether inputs become idle at once or one after the other, event time ends at the same point.
     #[test]
     fn event_time_does_not_depend_on_how_many_inputs_become_idle_at_once() {
         use InputState::{Active, Idle};

@@ -1,4 +1,4 @@
-//! What a worker orders the tasks of an incarnation to do, as one value that is published as a whole.
+//! The orders of a worker to the tasks of an incarnation, as one value that is published as a whole.
 //!
 //! The worker changes it on its own thread, and tasks read it on theirs, mostly several times per batch. So a
 //! reader takes no lock: it reads the number of the version before and after the value (a sequence lock), and
@@ -20,21 +20,21 @@ pub(crate) struct Orders {
     pub(crate) at_once: Epoch,
     /// Sources end after this epoch. `None`: no stop was requested.
     pub(crate) stop_after: Option<Epoch>,
-    /// The epoch that ends, or ended, with the last checkpoint that was granted.
+    /// The epoch of the last checkpoint that was granted.
     pub(crate) checkpoint: Epoch,
-    /// When this process has taken the request for that checkpoint.
+    /// When this process has received the request for that checkpoint.
     pub(crate) requested_at: Nanos,
-    /// How many requests of sinks here that checkpoint fulfils.
+    /// Number of requests of sinks here that this checkpoint fulfils.
     pub(crate) fulfilled: u64,
-    /// The last epoch whose checkpoint was given up.
+    /// The last epoch whose checkpoint was abandoned.
     pub(crate) aborted: Epoch,
     /// The last epoch that every sink has written; with checkpoints, the last one that a checkpoint covers.
     pub(crate) done: Epoch,
-    /// What the tasks have is for those of the next plan version.
+    /// Tasks leave their parts for the next plan version.
     pub(crate) leaves_parts: bool,
-    /// Snapshots only add to those before.
+    /// Snapshots are incremental.
     pub(crate) adds: bool,
-    /// A sink needs a checkpoint after the last one that was granted: that one was given up, or the sink is
+    /// A sink needs a checkpoint after the last one that was granted: that one was abandoned, or the sink is
     /// at another worker.
     pub(crate) wants_checkpoint: bool,
     /// No later epoch will be done.
@@ -67,8 +67,8 @@ impl Orders {
         }
     }
 
-    /// Sources may cut the epochs of this group. If the last one is a checkpoint, its request was taken at
-    /// that time, when there had been `requests` of sinks here.
+    /// Sources may cut the epochs of this group. If the last one is a checkpoint: when its request was
+    /// received, and the number of `requests` of sinks here by then.
     pub(crate) fn grant(&mut self, group: Group, pace: Pace, then: Then, checkpoint: Option<(Nanos, u64)>) {
         (self.granted, self.turn) = (group.last, turn(group));
         if let Some((at, requests)) = checkpoint {
@@ -94,9 +94,9 @@ impl Orders {
         self.done >= epoch || self.none_done || self.cancelled
     }
 
-    /// Whether an epoch ends before its time is over. It does if a group was granted that is to be cut at
-    /// once. It does too if sources are `held` back and a checkpoint releases them at the end of this epoch,
-    /// of a later one, or of the group that is granted next. `requests` are those of sinks here.
+    /// Whether an epoch ends before its time is over: because a group was granted that is to be cut at once,
+    /// or because sources are `held` and will be released by a checkpoint at the end of this epoch, of a
+    /// later one, or of the group that is granted next. `requests` is the number of requests of sinks here.
     pub(crate) fn cuts_early(&self, epoch: Epoch, held: bool, requests: u64) -> bool {
         let is_settled = self.checkpoint <= self.done.max(self.aborted);
         let is_requested = self.wants_checkpoint || requests > self.fulfilled;

@@ -1,8 +1,8 @@
-//! Orders the threads of this process's tasks by a policy (`SET 'scheduling'`), as `anabranch osched` does
+//! Schedules the threads of this process's tasks by a policy (`SET 'scheduling'`), as `anabranch osched` does
 //! for engines in other processes.
 //!
-//! Decisions are those of `schedule`, from the counters of the tasks. While the tasks do not wait for cores,
-//! nothing is decided and nothing is written. Threads end with their tasks, so nothing has to be restored.
+//! `schedule` decides, from the counters of the tasks. While the tasks do not wait for cores, nothing is
+//! decided and nothing is written. Threads end with their tasks, so nothing has to be restored.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
@@ -25,17 +25,17 @@ mod tests;
 
 /// Time between two decisions.
 const TICK: Duration = Duration::from_millis(20);
-/// Decisions between two looks at the processor times of threads, which cost a file each.
+/// Number of decisions between two readings of the processor times of threads, each of which reads a file.
 const TICKS_PER_SAMPLE: u32 = 10;
-/// Cores for which tasks wait, together, before anything is decided.
+/// Total number of cores that tasks must wait for before anything is decided.
 const PRESSURE_MIN: f64 = 0.05;
-/// Moderate: a thread that is starved may hold a lock that others need.
+/// Moderate: a starved thread may hold a lock that others need.
 const NICE: Range = Range::nice(10, -10);
 /// Without the right to raise priorities again.
 const NICE_WITHOUT_RIGHTS: Range = Range::nice(10, 0);
 /// Microseconds that a thread may run before another one.
 const SLICE_US: Range = Range { worst: 10_000, best: 500, meaning: Meaning::Steps };
-/// What the counters of tasks say.
+/// The metrics that the counters of tasks provide.
 const OFFERED: [Metric; 11] = [
     Metric::RowsIn,
     Metric::RowsOut,
@@ -50,14 +50,14 @@ const OFFERED: [Metric; 11] = [
     Metric::UntilWindowMs,
 ];
 
-/// The thread that orders the others. Dropping this ends it.
+/// The scheduling thread. Dropping this ends it.
 pub(crate) struct OwnThreads {
     ended: Arc<Latch>,
     thread: Option<JoinHandle<()>>,
 }
 
 impl OwnThreads {
-    /// Orders the threads of these tasks from now on.
+    /// Schedules the threads of these tasks from now on.
     pub(crate) fn start(
         scheduling: Scheduling,
         plan: &Plan,
@@ -89,21 +89,21 @@ impl OwnThreads {
 impl Drop for OwnThreads {
     fn drop(&mut self) {
         self.ended.set();
-        // A panic of the thread leaves the threads of tasks as they are.
+        // After a panic, the threads of tasks keep their values.
         let _ = self.thread.take().map(JoinHandle::join);
     }
 }
 
-/// What this process may write.
+/// What this process is allowed to write.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Mechanism {
     Nice(Range),
-    /// Nice values could not be lowered again.
+    /// Without the right to lower nice values.
     Slice,
 }
 
 impl Mechanism {
-    /// Tries it on the calling thread, which then goes before the threads that it orders.
+    /// Tries it on the calling thread, which gets priority over the threads that it schedules.
     fn find() -> Mechanism {
         if set_nice(0, clamped(NICE.best)) {
             return Mechanism::Nice(NICE);
@@ -121,7 +121,7 @@ impl Mechanism {
         }
     }
 
-    /// Whether the system has taken the value.
+    /// Returns whether the system has accepted the value.
     fn write(self, thread: u32, value: i64) -> bool {
         match self {
             Mechanism::Nice(_) => set_nice(thread, clamped(value)),
@@ -144,11 +144,11 @@ struct Decider {
     window: Window,
     provider: Provider,
     policy: Box<dyn Policy>,
-    /// Ticks until the next look at processor times.
+    /// Number of ticks until the next reading of processor times.
     countdown: u32,
-    /// The last look: when, and the times of each task.
+    /// The last reading: its time, and the processor times of each task.
     sampled: Option<(Nanos, Vec<ProcessorTime>)>,
-    /// Whether tasks have waited for cores before the last look.
+    /// Whether tasks were waiting for cores before the last reading.
     is_pressed: bool,
 }
 
@@ -171,7 +171,7 @@ impl Decider {
         })
     }
 
-    /// A value for each task, in the order of the views. `None`: nothing is to be done.
+    /// A value for each task, in the order of the views. `None`: there is nothing to do.
     fn decide(&mut self, views: &[TaskView], now: Nanos, range: Range) -> Option<Vec<i64>> {
         let mut readings = Readings { at: now, values: Vec::new() };
         match self.countdown.checked_sub(1) {
@@ -197,7 +197,7 @@ impl Decider {
         Some(normalize(&to_tasks(&self.graph, &self.nodes, &priorities), range, self.policy.scale()))
     }
 
-    /// Takes the processor times of the tasks' threads, and sees whether they wait for cores.
+    /// Takes a reading of processor times, and determines whether tasks wait for cores.
     fn sample(&mut self, now: Nanos, times: Vec<ProcessorTime>) {
         let former = self.sampled.replace((now, times));
         let (Some((before, former)), Some((_, times))) = (former, &self.sampled) else { return };
@@ -229,7 +229,7 @@ impl Decider {
     }
 }
 
-/// One operator for each stage of the plan, whose tasks of this process are those of the views.
+/// One operator for each stage of the plan, with the tasks of the views.
 fn graph_of(plan: &Plan, views: &[TaskView]) -> Graph {
     let query = QueryIndex(0);
     let operator = |stage: &anabranch_dataflow::Stage| {

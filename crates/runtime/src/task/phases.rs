@@ -1,9 +1,9 @@
 //! How a checkpoint's time is divided into phases, and which task held it up.
 //!
-//! The clocks of processes differ, so no time of one process is compared with that of another. A task
-//! measures by the clock of its own process, from the moment at which the process has taken the request. The
-//! coordinator measures by its clock from the request to the last acknowledgement, and from there to the
-//! commit. The ways of both messages count as writing.
+//! The clocks of processes differ, so times of different processes are never compared. A task measures by the
+//! clock of its own process, from the time at which the process has received the request. The coordinator
+//! measures by its clock from the request to the last acknowledgement, and from there to the commit. The
+//! transfer of both messages counts as writing.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -15,53 +15,53 @@ use serde::{Deserialize, Serialize};
 /// A checkpoint's time, divided: the parts add up to the time from its request to its commit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Phases {
-    /// From the request until the last source had cut the epoch: the boundary followed its rows. The rest of
+    /// From the request until the last source had cut the epoch: the boundary follows its rows. The rest of
     /// the group of epochs is included.
     pub request: Duration,
     /// Until the last task had taken its snapshot: the boundary had arrived at all of its inputs, and
     /// everything before was processed.
     pub alignment: Duration,
-    /// Until the coordinator had the last acknowledgement that a snapshot is written.
+    /// Until the coordinator had the last acknowledgement of a written snapshot.
     pub write: Duration,
     /// Until the entry in the job's log was durable.
     pub commit: Duration,
-    /// The task that took the longest for a phase of its own.
+    /// The task that took the longest in a single phase.
     pub slowest: Slowest,
 }
 
-/// A task that held a checkpoint up.
+/// A task that delayed a checkpoint.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Slowest {
     /// The task.
     pub task: TaskId,
     /// The process that ran it.
     pub process: Process,
-    /// For what.
+    /// The phase.
     pub phase: TaskPhase,
-    /// How long. What the task waited for others is not included.
+    /// Its duration, without waiting for other tasks.
     pub took: Duration,
 }
 
 /// A phase of a checkpoint that depends on a task.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TaskPhase {
-    /// A source cut the epoch, from the time at which it was to do so.
+    /// A source cut the epoch, measured from the time at which it was due.
     Request,
-    /// The task took its snapshot, from the arrival of the boundary at the last of its inputs, or from its
-    /// own cut.
+    /// The task took its snapshot, measured from the arrival of the boundary at the last of its inputs, or
+    /// from its own cut.
     Alignment,
-    /// The task's snapshot was written, from the time at which that began.
+    /// The task's snapshot was written, measured from the beginning of the write.
     Write,
 }
 
-/// What a task has measured of a checkpoint: nanoseconds since its process has taken the request.
+/// A task's measurements of a checkpoint, in nanoseconds since its process has received the request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Passage {
     /// The task.
     pub task: TaskId,
     /// The epoch that ends with the checkpoint.
     pub epoch: Epoch,
-    /// If it reads a source: it was to cut the epoch.
+    /// For a task with a source: its cut was due.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub due_ns: Option<u64>,
     /// It had cut the epoch, or the boundary had arrived at the last of its inputs: from here on it waited
@@ -85,10 +85,10 @@ pub(crate) struct Boundary {
     pub(crate) entered: Nanos,
 }
 
-/// The same of a task that has taken its snapshot.
+/// The boundary of a checkpoint at a task that has taken its snapshot.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Passing {
-    /// The process has taken the request.
+    /// The process had received the request.
     pub(crate) requested: Nanos,
     pub(crate) boundary: Boundary,
     /// See [`Passage::taken_ns`].
@@ -96,7 +96,7 @@ pub(crate) struct Passing {
 }
 
 impl Passing {
-    /// The snapshot is written, which has begun then.
+    /// The measurements of a snapshot that was written from `begun` until `now`.
     pub(crate) fn written(self, task: TaskId, begun: Nanos, now: Nanos) -> Passage {
         let Passing { requested, boundary: Boundary { epoch, due, entered }, taken } = self;
         let [entered_ns, taken_ns, begun_ns, written_ns] = [entered, taken, begun, now].map(|at| at.since(requested));
@@ -122,7 +122,7 @@ struct Measured {
 }
 
 impl Measuring {
-    /// The group that ends with this epoch was granted, and a checkpoint with it.
+    /// The group that ends with this epoch was granted, with a checkpoint.
     pub(crate) fn requested(&mut self, epoch: Epoch, now: Nanos) {
         let none = Measured { requested: now, cut: None, taken: Duration::ZERO, slowest: None, acknowledged: None };
         self.0.entry(epoch).or_insert(none);
@@ -143,20 +143,20 @@ impl Measuring {
         }
     }
 
-    /// The checkpoint is committed, so no earlier one will be. Returns how long it took, and its phases if
-    /// tasks have measured them. `None`: it was not requested here.
+    /// The checkpoint is committed, so no earlier one will be. Returns its duration, and its phases if tasks
+    /// have measured them. `None`: it was not requested here.
     pub(crate) fn committed(&mut self, epoch: Epoch, now: Nanos) -> Option<(Duration, Option<Phases>)> {
         let later = self.0.split_off(&epoch.next());
         let measured = std::mem::replace(&mut self.0, later).remove(&epoch)?;
         Some((now.after(measured.requested), measured.phases(now)))
     }
 
-    /// The checkpoint is abandoned. Returns how long that took, if it was requested here.
+    /// The checkpoint is abandoned. Returns its duration, if it was requested here.
     pub(crate) fn abandoned(&mut self, epoch: Epoch, now: Nanos) -> Option<Duration> {
         self.0.remove(&epoch).map(|measured| now.after(measured.requested))
     }
 
-    /// The tasks start again: none of the checkpoints is committed any more.
+    /// The tasks start again: none of the pending checkpoints will be committed.
     pub(crate) fn clear(&mut self) {
         self.0.clear();
     }

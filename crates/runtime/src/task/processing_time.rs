@@ -1,6 +1,6 @@
 //! Processing time: the time at which a source reads its rows, by the clock of its task. Operators get it as
 //! a column of the rows and as a watermark, and read no clock. So a run can be repeated, and windows of
-//! processing time are windows like others.
+//! processing time are ordinary windows.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -10,20 +10,20 @@ use anabranch_model::{EventTime, Nanos, Result};
 use arrow::array::{ArrayRef, RecordBatch, TimestampMillisecondArray};
 use arrow::datatypes::{Field, Schema};
 
-/// How often windows learn that time goes on.
+/// Interval of the watermarks of processing time.
 const STEP: Duration = Duration::from_millis(100);
 
 /// The processing time of one source.
 pub(crate) struct ProcessingTime {
-    /// Milliseconds since 1970. It never goes back: not with the machine's clock, nor on another machine
+    /// Milliseconds since 1970. It never decreases: neither with the machine's clock, nor on another machine
     /// after a restart.
     reached: i64,
-    /// When windows learn next that time goes on. `None`: they follow event time, or there are none.
+    /// When the next watermark is due. `None`: windows use event time, or there are none.
     next_progress: Option<Nanos>,
 }
 
 impl ProcessingTime {
-    /// That of a source, if it needs one. `restored` is the watermark from which it resumes.
+    /// The processing time of a source, if it needs one. `restored` is the watermark from which it resumes.
     pub(crate) fn of(spec: &SourceSpec, restored: Option<EventTime>) -> Option<ProcessingTime> {
         let is_watermark = spec.watermark.as_ref().is_some_and(|watermark| watermark.by_clock);
         let reached = restored.filter(|_| is_watermark).map_or(i64::MIN, |watermark| watermark.0.saturating_add(1));
@@ -35,7 +35,7 @@ impl ProcessingTime {
         self.reached
     }
 
-    /// The rows with the time as their last column.
+    /// Appends the time to the rows as their last column.
     pub(crate) fn stamp(&mut self, batch: &RecordBatch, wall_ms: i64) -> Result<RecordBatch> {
         let times = TimestampMillisecondArray::from(vec![self.read(wall_ms); batch.num_rows()]).with_timezone("UTC");
         let columns = batch.columns().iter().cloned().chain([Arc::new(times) as ArrayRef]).collect();
@@ -44,15 +44,14 @@ impl ProcessingTime {
         Ok(RecordBatch::try_new(Arc::new(schema), columns)?)
     }
 
-    /// The watermark that windows learn of, if it is time for that. No row gets a time at or before it any
-    /// more.
+    /// The watermark, if it is due. No later row gets a time at or before it.
     pub(crate) fn progress(&mut self, now: Nanos, wall_ms: i64) -> Option<EventTime> {
         let due = self.next_progress.filter(|due| now >= *due)?;
         self.next_progress = Some(due.max(now).plus(STEP));
         Some(EventTime(self.read(wall_ms).saturating_sub(1)))
     }
 
-    /// When there will be progress.
+    /// When the next watermark is due.
     pub(crate) fn next_progress(&self) -> Option<Nanos> {
         self.next_progress
     }

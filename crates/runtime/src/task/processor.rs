@@ -1,16 +1,16 @@
-//! What the kernel says about the threads of tasks.
+//! What the kernel reports about the threads of tasks.
 
 /// Time of a thread on the processor, in nanoseconds since it started.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct ProcessorTime {
-    /// It ran.
+    /// Time for which it ran.
     pub(crate) cpu_ns: u64,
-    /// It could run, and waited for a core.
+    /// Time for which it was runnable and waited for a core.
     pub(crate) core_wait_ns: u64,
 }
 
 /// Processor time of a thread of this process. `None` if there is no such thread, or the system does not
-/// tell.
+/// report it.
 pub(crate) fn processor_time(thread: u32) -> Option<ProcessorTime> {
     parse(&std::fs::read_to_string(format!("/proc/self/task/{thread}/schedstat")).ok()?)
 }
@@ -34,7 +34,7 @@ pub(crate) fn nice(_thread: u32) -> i32 {
 }
 
 /// Sets the nice value of a thread of this process; 0 is the calling one. Returns whether the system has
-/// taken it.
+/// accepted it.
 #[cfg(target_os = "linux")]
 pub(crate) fn set_nice(thread: u32, nice: i32) -> bool {
     // SAFETY: the call takes no pointers.
@@ -62,7 +62,7 @@ struct SchedulingAttributes {
 }
 
 /// Sets how long a thread of this process may run before another one (Linux 6.12). Returns whether the system
-/// has taken it.
+/// has accepted it.
 #[cfg(target_os = "linux")]
 pub(crate) fn set_slice(thread: u32, slice_ns: u64) -> bool {
     let size = u32::try_from(size_of::<SchedulingAttributes>()).unwrap_or(0);

@@ -1,22 +1,22 @@
-//! What the tasks of an incarnation at one worker tell each other and the worker, as numbers.
+//! Numbers that the tasks of an incarnation at one worker report to each other and to the worker.
 
 use anabranch_model::Epoch;
 
 use crate::task::hold_back::Foremost;
 use crate::task::sync::atomic::{AtomicU64, AtomicUsize};
 
-/// Tasks write these, on their threads, each for all of them together. The worker only takes `grant_wait_ns`,
-/// for its next summary. Who reads is said at each.
+/// Tasks write these on their threads, each for all of them together. The worker writes only `grant_wait_ns`,
+/// when it takes it for its next summary. Each field names its readers.
 pub(crate) struct Reported {
-    /// Tasks whose tables are not open yet. Read by the tasks, which wait for the last one.
+    /// Number of tasks whose tables are not open yet. Read by the tasks, which wait for the last one.
     pub(crate) unopened: AtomicUsize,
-    /// The newest epoch for which a source has reported that it has passed something on. Read by the sources,
-    /// so that one report is enough.
+    /// The newest epoch in which a source has reported output. Read by the sources, so that one report is
+    /// enough.
     pub(crate) told_active: AtomicU64,
     /// The last epoch whose time is over at any source. Read by the sources, which cut together, and by the
     /// worker.
     pub(crate) foremost: AtomicU64,
-    /// When the time of the epoch after it is over. Read by the sources.
+    /// When the time of the next epoch is over. Read by the sources.
     pub(crate) next_cut: AtomicU64,
     /// The furthest event time of any partition. Read by the sources.
     pub(crate) foremost_time: Foremost,
@@ -31,7 +31,7 @@ pub(crate) struct Reported {
 }
 
 impl Reported {
-    /// For so many tasks that resume after this epoch.
+    /// For this number of tasks, which resume after this epoch.
     pub(crate) fn after(epoch: Epoch, tasks: usize) -> Self {
         Reported {
             unopened: AtomicUsize::new(tasks),

@@ -1,5 +1,5 @@
-//! Where tasks and the writer of credits meet at the receiver: bytes that were taken, and answers, wait here
-//! to be sent.
+//! Where tasks and the writer of credits meet at the receiver: returned bytes and answers wait here to be
+//! sent.
 
 use std::time::Duration;
 
@@ -27,35 +27,35 @@ struct State {
 #[derive(Debug)]
 struct Channel {
     credit: ReceiveCredit,
-    /// Enough bytes are there to be returned.
+    /// Whether enough bytes were taken to be returned.
     has_credit: bool,
     /// The answer to the newest question.
     answer: Option<(u64, EventTime)>,
     is_due: bool,
 }
 
-/// What is sent to the sender of rows.
+/// A message to the sender of rows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Return {
     /// Bytes that the task has taken.
     Credit(u64),
-    /// The watermark of the task when it had taken so many envelopes.
+    /// The watermark of the task after this number of envelopes.
     Reached(u64, EventTime),
 }
 
-/// What the writer of credits has to do.
+/// What the writer of credits does next.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Next {
     /// Send what it was given.
     Send,
-    /// Nothing came in time: the peer must hear that this process lives.
+    /// Send a beat: there was nothing to send in time.
     Beat,
     /// Nothing more.
     End,
 }
 
-/// Holds the bytes of a received frame. Drop it when the task has taken what it was for: the sender gets them
-/// back.
+/// Holds the bytes of a received frame. Dropped when the task has taken the envelope: the sender gets the
+/// bytes back.
 #[derive(Debug)]
 pub struct Permit {
     returns: Arc<Returns>,
@@ -67,7 +67,7 @@ pub struct Permit {
 #[derive(Debug)]
 pub struct Question {
     pub(crate) permit: Permit,
-    /// Number of envelopes that the sender has sent before.
+    /// Number of envelopes before the question.
     pub(crate) sent: u64,
 }
 
@@ -78,7 +78,7 @@ impl Drop for Permit {
 }
 
 impl Question {
-    /// The task has taken what was sent before the question.
+    /// The task has taken everything before the question.
     pub fn answer(self, reached: EventTime) {
         self.permit.returns.answer(self.permit.channel, self.sent, reached);
     }
@@ -102,7 +102,7 @@ impl Returns {
         self.lock().channels.iter().map(|channel| channel.credit.limit()).collect()
     }
 
-    /// A frame has come.
+    /// A frame has arrived.
     pub(crate) fn received(self: &Arc<Self>, channel: usize, bytes: u64) -> Result<Permit, &'static str> {
         let mut state = self.lock();
         let of = state.channels.get_mut(channel).ok_or("it names a channel that does not exist")?;
@@ -153,12 +153,12 @@ impl Returns {
         }
     }
 
-    /// The same without waiting. `None`: nothing is there.
+    /// Like [`Returns::take`], without waiting. `None`: there is nothing.
     pub(crate) fn poll(&self, returns: &mut Vec<(usize, Return)>) -> Option<Next> {
         self.lock().next(returns)
     }
 
-    /// The sender needs nothing any more.
+    /// The sender needs nothing more.
     pub(crate) fn end(&self) {
         self.lock().ended = true;
         self.due.notify_all();

@@ -1,4 +1,4 @@
-//! What a task saves where a marker requests it, and the files that the recorder makes of that.
+//! The snapshot of a task, which a marker requests, and the files that the recorder writes of it.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -21,28 +21,28 @@ pub(crate) struct Snapshot {
     pub(crate) epoch: Epoch,
     /// The task has nothing more to do.
     pub(crate) finished: bool,
-    /// When the boundary went through the task, unless no checkpoint was requested.
+    /// When the boundary passed the task, if a checkpoint was requested.
     pub(crate) passing: Option<Passing>,
     /// The source's part.
     pub(crate) source: SourceSnapshot,
-    /// What has changed in each operator that has state.
+    /// The changes of each operator with state.
     pub(crate) operators: Vec<OperatorSnapshot>,
-    /// What the sink has prepared and not yet made visible, oldest first.
+    /// Prepared results of the sink that are not visible yet, oldest first.
     pub(crate) prepared: Vec<Committable>,
 }
 
-/// What has changed in the state of one operator.
+/// The changes of the state of one operator.
 #[derive(Debug)]
 pub(crate) struct OperatorSnapshot {
     /// The operator's index in its chain.
     pub(crate) place: usize,
-    /// Its tables, and what has changed in each.
+    /// Its tables, with their changes.
     pub(crate) tables: Vec<(StateShape, StateChange)>,
     /// Event time that the operator has reached.
     pub(crate) watermark: EventTime,
 }
 
-/// The further part of the snapshot of a task with a source.
+/// The part of a snapshot for a task with a source.
 #[derive(Debug, Default)]
 pub(crate) struct SourceSnapshot {
     /// Positions of the partitions that it reads.
@@ -51,9 +51,9 @@ pub(crate) struct SourceSnapshot {
     pub(crate) partition_watermarks: BTreeMap<String, EventTime>,
     /// [Identity](crate::task::event_time::identity) of that event time.
     pub(crate) event_time: Option<String>,
-    /// What the sink of malformed records has prepared and not yet made visible, oldest first.
+    /// Prepared results of the sink of malformed records that are not visible yet, oldest first.
     pub(crate) dead_letters: Vec<Committable>,
-    /// The same of the sink of late rows.
+    /// Prepared results of the sink of late rows that are not visible yet, oldest first.
     pub(crate) late_rows: Vec<Committable>,
 }
 
@@ -68,12 +68,12 @@ pub(crate) struct OperatorFiles {
 }
 
 impl OperatorFiles {
-    /// What an operator was restored from, oldest first: all of it counts as changes.
+    /// The files that an operator was restored from, oldest first: all count as changes.
     pub(crate) fn restored(changes: Vec<StateFile>) -> OperatorFiles {
         OperatorFiles { runs: Vec::new(), changes }
     }
 
-    /// All of them.
+    /// All files.
     pub(crate) fn all(&self) -> impl Iterator<Item = &StateFile> {
         self.runs.iter().map(|(_, file)| file).chain(&self.changes)
     }

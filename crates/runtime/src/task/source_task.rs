@@ -28,7 +28,7 @@ use crate::task::source_time::Observed;
 use parts::LOOK;
 pub(crate) use parts::{SideTails, SourceParts};
 
-/// How long a task waits while sources are held back before it checks for work that nothing announces.
+/// How long a task waits while sources are held before it checks for work that nothing announces.
 const LOOK_HELD: Duration = Duration::from_millis(50);
 
 /// How often the positions of partitions are shown to observers.
@@ -40,12 +40,12 @@ pub(crate) struct SourceTask {
     parts: SourceParts,
     version: PlanVersion,
     cut_times: CutTimes,
-    /// Its rows reach a sink, not only the static side of a join.
+    /// Whether its rows reach a sink, not only the static side of a join.
     reaches_sink: bool,
     /// The epoch that rows read now belong to.
     epoch: Epoch,
     next_cut: Nanos,
-    /// The newest epoch in which it has passed something on.
+    /// The newest epoch in which it had output.
     active: Epoch,
     /// Since when the next cut waits for its grant.
     ungranted_since: Option<Nanos>,
@@ -54,30 +54,30 @@ pub(crate) struct SourceTask {
     has_opened: bool,
     /// The last epoch that may be cut before the source is polled again.
     may_cut: Epoch,
-    /// When the newest input came.
+    /// When the newest input was read.
     born: Nanos,
-    /// Its part of the snapshot at the marker that is on its way.
+    /// Its part of the snapshot at the marker that is passing the chain.
     cutting: SourceSnapshot,
-    /// The source has ended, and the last epoch must be cut.
+    /// Whether the source has ended, so that the last epoch must be cut.
     is_exhausted: bool,
     /// The last epoch, once it has ended.
     ended: Option<Epoch>,
     host: Arc<dyn Host>,
     next_publication: Nanos,
-    /// Rows have come since the last publication.
+    /// Whether rows were read since the last publication.
     has_unpublished: bool,
     hold_back: HoldBack,
     /// How far it may be ahead of others.
     alignment: Option<AlignmentSpec>,
-    /// Its partitions that are too far ahead, by what it knew last.
+    /// Its partitions that are too far ahead, as far as it knows.
     held: BTreeSet<PartitionId>,
-    /// The source leaves these out, so others can be read.
+    /// Whether the source can omit them, so that other partitions can be read.
     leaves_out: bool,
-    /// If they are all that have rows: how far the slowest source of the group has come.
+    /// If no other partition has rows: the event time of the slowest source of the group.
     ahead_of: Option<EventTime>,
-    /// When the others are to be looked at.
+    /// When other partitions are polled again.
     next_look: Nanos,
-    /// All partitions are idle, as others hear once the last watermark has passed the chain.
+    /// All partitions are idle. This is announced once the last watermark has passed the chain.
     becomes_idle: bool,
 }
 
@@ -131,7 +131,7 @@ impl SourceTask {
         &mut self.task
     }
 
-    /// Its partitions are known: the source was read by the plan version before.
+    /// Its partitions are known: the former plan version has read the source.
     pub(crate) fn goes_on(mut self) -> Self {
         self.has_opened = true;
         self
@@ -142,7 +142,7 @@ impl SourceTask {
         self.next_cut = self.cut_times.after(now);
     }
 
-    /// Handles what the source returned, moves what it causes, and does what is due: one thing at a time.
+    /// Handles the input of the source, moves its output, and does what is due: one thing at a time.
     pub(crate) fn advance(&mut self, now: Nanos, input: Option<Input>) -> Result<Advance> {
         if let Some(last) = self.ended {
             return self.finish(last);
@@ -172,28 +172,29 @@ impl SourceTask {
             return Ok(Advance::Room);
         }
         if self.has_opened && self.is_held() {
-            // Partitions that are ahead do not become idle meanwhile. Idle ones may have rows again.
+            // Partitions that are too far ahead do not become idle meanwhile. Idle ones may have rows again.
             if self.leaves_out && !self.task.control.is_held() && now >= self.next_look {
                 self.next_look = now.plus(LOOK_HELD);
                 return Ok(Advance::Input(Some(now)));
             }
             return Ok(Advance::Release(now.plus(self.wait_without_rows(now).min(LOOK_HELD))));
         }
-        // The first turn learns which partitions there are. An epoch that is due may wait for it.
+        // The first poll finds the partitions. An epoch that is due may wait for it.
         let waits = self.has_opened && self.epoch <= self.may_cut && !self.parts.watermarks.may_end();
         let wait = if waits { self.wait(now) } else { Duration::ZERO };
         Ok(Advance::Input(Some(now.plus(wait))))
     }
 
-    /// Whether no rows are waited for: a sink is full, or all partitions with rows are too far ahead.
+    /// Whether the task does not wait for rows: a sink is full, or all partitions with rows are too far
+    /// ahead.
     fn is_held(&self) -> bool {
         self.reaches_sink && self.task.control.is_held() || self.ahead_of.is_some()
     }
 
-    /// Tells its group how far it has come, and learns which partitions are too far ahead.
+    /// Reports its event time to its group, and determines which partitions are too far ahead.
     fn align(&mut self, now: Nanos) -> Result<()> {
         let Some(alignment) = self.alignment.as_ref().filter(|_| self.has_opened) else { return Ok(()) };
-        // One that has ended holds no other one back.
+        // A source that has ended holds no other one back.
         let time = self.parts.watermarks.least().filter(|_| !self.is_exhausted).unwrap_or(EventTime::MAX);
         let least = self.task.control.reached(&alignment.group, self.task.id, time, now);
         let bound = EventTime(least.0.saturating_add(alignment.max_drift_ms));
@@ -207,8 +208,8 @@ impl SourceTask {
     }
 
     /// Gives the chain its next input, if anything but rows is due. Returns whether it did. Event time comes
-    /// first: what was read belongs to the epoch that may be cut next. A task whose static sides were cut
-    /// short announces nothing: it only ends.
+    /// first: rows that were read belong to the epoch that may be cut next. A task whose static sides were
+    /// cut short announces nothing: it only ends.
     fn next(&mut self, now: Nanos) -> Result<bool> {
         let sides_were_cut = self.task.side_end == Some(SideEnd::Cut);
         if !self.has_opened && !sides_were_cut {
@@ -266,8 +267,8 @@ impl SourceTask {
         Ok(true)
     }
 
-    /// Returns what the source returns, but after the partitions that it announces: event time must not
-    /// advance with the first of them while a partition that is further behind is still to come.
+    /// Receives from the source. Rows come after all partitions that the source announces first: event time
+    /// must not advance with the first partition while one that is further behind is yet to be announced.
     pub(crate) fn receive(&mut self, timeout: Option<Duration>) -> Result<Polled> {
         let mut polled = self.parts.source.poll(timeout.unwrap_or(LOOK))?;
         while let Polled::Opened { partition, name } = polled {
@@ -278,9 +279,9 @@ impl SourceTask {
     }
 
     /// Whether the epoch ends: its time is over, or another source has cut it. A task with both as inputs
-    /// holds that source's rows back until then.
+    /// holds that source's rows back until this one cuts it.
     fn is_cut_due(&mut self, now: Nanos) -> bool {
-        // Markers that take longer than an epoch would leave no room for rows. A held source reads none.
+        // Markers that take longer than an epoch would leave no time for rows. A held source reads none.
         if self.epoch > self.may_cut && !self.is_held() {
             return false;
         }
@@ -289,7 +290,7 @@ impl SourceTask {
             self.task.control.lead(last, self.cut_times.after(now));
         }
         // The last epoch of a job that stops is not cut here: it ends the source. A grant and its stop are
-        // published as one.
+        // published together.
         self.epoch <= self.task.control.foremost() && !self.task.control.stops_after(self.epoch)
     }
 
@@ -303,7 +304,7 @@ impl SourceTask {
                     self.task.control.waited_for_grant(now.since(since));
                 }
             }
-            // What it has passed on waits for the end of the epoch; an epoch without anything may last.
+            // Its output waits for the end of the epoch; an epoch without output may last.
             false if self.active == self.epoch => {
                 self.ungranted_since = self.ungranted_since.or(Some(now));
                 self.task.control.tell_active(self.task.id, self.epoch);
@@ -313,7 +314,7 @@ impl SourceTask {
         granted
     }
 
-    /// How long the source may wait: until the next thing that the task has to do.
+    /// How long the source may wait: until the task has something to do.
     fn wait(&self, now: Nanos) -> Duration {
         let wait = self.wait_without_rows(now);
         self.parts.watermarks.next_deadline().map_or(wait, |deadline| wait.min(deadline))
@@ -327,14 +328,15 @@ impl SourceTask {
         let clock = self.parts.processing.as_ref().and_then(ProcessingTime::next_progress);
         let next = [cut, self.task.chain.next_deadline(), publication, clock].into_iter().flatten().min();
         let look = self.parts.look(self.task.chain.waits_for_checkpoint());
-        // Nothing announces to a reader that waits for its other partitions that others have caught up.
+        // No notification tells a reader, which waits for its other partitions, that slower sources have
+        // caught up.
         let look = if self.held.is_empty() { look } else { look.min(LOOK_HELD) };
         let update = self.alignment.as_ref().map_or(Duration::MAX, |of| Duration::from_millis(of.update_interval_ms));
         let look = look.min(update);
         next.map_or(look, |deadline| deadline.after(now)).min(look)
     }
 
-    /// Waits while sources are held back, at most for `timeout`.
+    /// Waits while sources are held, at most for `timeout`.
     pub(crate) fn wait_held(&self, timeout: Duration) {
         let group = self.alignment.as_ref().map_or("", |alignment| &alignment.group);
         let ahead_of = self.ahead_of.map(|least| (group, least));
@@ -353,7 +355,7 @@ impl SourceTask {
                 self.parts.watermarks.waits();
                 self.task.chain.pause()?;
             }
-            // No more input will come: event time reaches its end, and with it every window.
+            // No more input follows: event time ends, and with it every window.
             Polled::End => {
                 self.is_exhausted = true;
                 self.task.chain.watermark(Stamped { value: EventTime::MAX, born: now })?;
@@ -393,7 +395,8 @@ impl SourceTask {
         Ok(())
     }
 
-    /// Shows lags and positions from time to time, and notifies of a partition that holds the job back.
+    /// Publishes lags and positions from time to time, and notifies the user of a partition that holds the
+    /// job back.
     fn publish(&mut self, now: Nanos) {
         if now < self.next_publication {
             return;
@@ -449,7 +452,7 @@ impl SourceTask {
         self.task.control.cut(self.task.id, marker.epoch, self.active);
         self.epoch = marker.epoch.next();
         if marker.kind.closes() {
-            // Its end may let windows fire.
+            // The end of event time may fire windows.
             self.task.control.tell_active(self.task.id, marker.epoch);
             self.task.control.report(self.task.id, Report::SourceFinished);
             self.ended = Some(marker.epoch);
@@ -473,7 +476,7 @@ impl SourceTask {
         self.task.checkpoints_done()
     }
 
-    /// The last epoch has ended: once it is settled, closes what is open.
+    /// The last epoch has ended: once it is settled, closes all tables.
     fn finish(&mut self, last: Epoch) -> Result<Advance> {
         let control = &self.task.control;
         if !control.is_settled(last) {
@@ -492,7 +495,7 @@ impl SourceTask {
         self.task.finish(last)
     }
 
-    /// What it leaves for the next plan version.
+    /// The parts that it leaves for the next plan version.
     pub(crate) fn leave(self) -> (TaskParts, Option<SourceParts>) {
         (self.task, Some(self.parts))
     }

@@ -1,4 +1,4 @@
-//! Event time of the rows of a source: their watermark, and which of them are too late in their partition.
+//! Event time of the rows of a source: their watermark, and which rows are late in their partition.
 
 use anabranch_dataflow::{Lateness, WatermarkSpec};
 use anabranch_model::{EventTime, Result};
@@ -42,7 +42,7 @@ impl SourceTime {
             _ => None,
         };
         // A row exactly at the bound is not late, and the watermark promises that no row at or below it
-        // comes.
+        // follows.
         let watermark = |latest: i64| EventTime(latest.saturating_sub(self.delay_ms).saturating_sub(1));
         Ok(Observed { watermark: latest.map(watermark), on_time })
     }

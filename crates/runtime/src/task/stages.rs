@@ -1,4 +1,4 @@
-//! What a plan says of a stage: its tasks, the rows that enter their chains, whether rows of it reach a sink.
+//! Properties of a plan's stages: their tasks, their input, and whether their rows reach a sink.
 
 use std::sync::Arc;
 
@@ -15,8 +15,8 @@ pub(crate) fn tasks_of(stage: &Stage) -> impl Iterator<Item = TaskId> + use<> {
     (0..stage.parallelism).map(move |index| TaskId { stage: id, index })
 }
 
-/// Whether the rows of a stage belong to a stream. Rows of a static side only complete the join that they
-/// enter, and that join's stage passes no marker before: a job that held them back would wait for itself.
+/// Whether the rows of a stage belong to a stream. Rows of a static side only complete a join, and that
+/// join's stage passes no marker before: a job that held these rows back would wait for itself.
 pub(crate) fn reaches_sink(plan: &Plan, stage: StageId) -> bool {
     plan.outputs(stage).all(|exchange| !exchange.port.is_side() && reaches_sink(plan, exchange.to))
 }

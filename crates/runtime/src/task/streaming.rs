@@ -8,11 +8,11 @@ use anabranch_model::{Result, TaskCounters};
 
 use crate::task::advance::{Advance, Input, Task};
 
-/// The thread of a task, as observers and the operating system's tools name it.
+/// The thread of a task, as observers and tools of the system identify it.
 struct Thread(Arc<TaskCounters>);
 
 impl Thread {
-    /// The thread that calls. Linux names it by a link; other systems have none.
+    /// The calling thread. Linux identifies it by a link; other systems do not.
     fn enter(counters: Arc<TaskCounters>) -> Thread {
         let link = std::fs::read_link("/proc/thread-self").ok();
         let id = link.as_deref().and_then(|link| link.file_name()?.to_str()?.parse().ok());
@@ -21,15 +21,15 @@ impl Thread {
     }
 }
 
-/// The system may give the identifier to another thread from here on.
+/// From here on the system may reuse the identifier.
 impl Drop for Thread {
     fn drop(&mut self) {
         self.0.thread.store(0, Relaxed);
     }
 }
 
-/// Runs a task to its end, and returns it. Counts the time that it works, that it waits for input, and that
-/// it waits for room downstream.
+/// Runs a task to its end, and returns it. Counts its busy time, its waits for input, and its waits for room
+/// downstream.
 pub(crate) fn run(mut task: Task) -> Result<Task> {
     let (clock, counters) = (task.parts().clock.clone(), task.parts().counters.clone());
     let _thread = Thread::enter(Arc::clone(&counters));
@@ -42,7 +42,7 @@ pub(crate) fn run(mut task: Task) -> Result<Task> {
             Advance::Continue => continue,
             Advance::Ended => return Ok(task),
             Advance::Input(until) => {
-                // What is already there is taken without waiting; only then the task pauses and waits.
+                // Input that is available is taken without waiting. Only then the task pauses and waits.
                 let received = task.receive(Some(Duration::ZERO), None)?;
                 if received.is_there() {
                     input = Some(received);

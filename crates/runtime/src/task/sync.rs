@@ -1,5 +1,5 @@
 //! The synchronization primitives of a job's threads. `inbox`, `control` and `mailbox` use these, so that a
-//! test can compile the same files with others and try the interleavings of their threads
+//! test can compile the same files with other primitives and explore the interleavings of their threads
 //! (`tests/interleavings.rs`).
 
 pub(crate) use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, atomic, mpsc};

@@ -1,4 +1,4 @@
-//! What can happen to any thread: it cannot be started, or it panics.
+//! Errors of any thread: it cannot be started, or it panics.
 
 use anabranch_model::Error;
 

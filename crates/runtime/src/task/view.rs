@@ -1,4 +1,4 @@
-//! A task as observers see it.
+//! A task for observers.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
@@ -8,13 +8,13 @@ use anabranch_model::{EventTime, LookupReading, Nanos, TaskCounters, TaskId, Tas
 use crate::task::inbox::{Inbox, QueueStats};
 use crate::task::processor::{nice, processor_time};
 
-/// A task as observers see it.
+/// A task for observers.
 pub(crate) struct TaskView {
     pub(crate) id: TaskId,
     pub(crate) stage_name: String,
     pub(crate) is_source: bool,
     pub(crate) is_sink: bool,
-    /// It has state to restore before it has started.
+    /// Whether it has state to restore before it has started.
     pub(crate) restores: bool,
     pub(crate) keeps_windows: bool,
     pub(crate) counters: Arc<TaskCounters>,
@@ -22,7 +22,7 @@ pub(crate) struct TaskView {
 }
 
 impl TaskView {
-    /// What it has done so far.
+    /// Its activity so far.
     pub(crate) fn activity(&self) -> Activity {
         let counters = &self.counters;
         let rows = [
@@ -46,7 +46,7 @@ impl TaskView {
         format!("{} task {} ({})", self.id.stage, self.id.index, self.stage_name)
     }
 
-    /// A reading of everything.
+    /// All of its metrics.
     pub(crate) fn metrics(&self, now: Nanos) -> TaskMetrics {
         let queue = self.inbox.as_ref().map_or(QueueStats::default(), |inbox| inbox.stats(now));
         let counters = &self.counters;
@@ -92,7 +92,7 @@ impl TaskView {
     }
 }
 
-/// What a task has done so far.
+/// The activity of a task so far.
 #[derive(Debug)]
 pub(crate) struct Activity {
     task: TaskId,
@@ -102,7 +102,7 @@ pub(crate) struct Activity {
 }
 
 impl Activity {
-    /// Rows of all tasks since a reading, if these are the same tasks in the same condition.
+    /// Number of rows of all tasks since a reading, if these are the same tasks in the same condition.
     pub(crate) fn rows_since(now: &[Activity], then: &[Activity]) -> Option<u64> {
         let is_same = |(now, then): (&Activity, &Activity)| {
             (now.task, now.thread, now.is_prepared) == (then.task, then.thread, then.is_prepared)

@@ -8,25 +8,25 @@ use anabranch_model::{EventTime, Nanos, PartitionId, PartitionProgress, Stamped}
 
 use crate::task::merged_time::{InputState, InputTime, MergedTime, Progress};
 
-/// The longest time between two polls that counts as silence of the partitions. A task that was held up
-/// longer, by a sink or by back-pressure, has not polled: rows may be waiting there.
+/// The longest time between two polls that counts as silence of the partitions. If a sink or back-pressure
+/// delays a task for longer, it has not polled: rows may be waiting.
 const LOOK_MAX: Duration = Duration::from_millis(50);
 
 /// Watermarks of the partitions that a task reads.
 pub(crate) struct Watermarks {
     partitions: BTreeMap<PartitionId, Partition>,
-    /// How far the source had come when its last partition was closed, while it has not said yet whether it
-    /// waits for others or ends. If it ends, windows fire, and if another partition follows, it may be
-    /// behind: event time must not pass either by.
+    /// The event time of the source when its last partition was closed, while it is unknown whether it waits
+    /// for other partitions or ends. If it ends, windows fire. If another partition follows, it may be
+    /// behind: event time must not advance past it.
     may_end: Option<EventTime>,
     idle_timeout: Option<Duration>,
     /// The longest time that the source waits for rows.
     wait_max: Duration,
-    /// What was passed on.
+    /// The event time that was passed on.
     time: MergedTime,
     /// The latest watermark of a partition that was closed.
     closed: Stamped<EventTime>,
-    /// Watermarks of partitions, by their names, from the snapshot of the task that read them before.
+    /// Watermarks of partitions by name, from the snapshot of the task that read them before.
     restored: BTreeMap<String, EventTime>,
     /// Time spent polling.
     looked: Duration,
@@ -42,12 +42,12 @@ struct Partition {
     /// Time spent polling when it last had rows.
     rows_at: Duration,
     idle: bool,
-    /// It is too far ahead of others.
+    /// Whether it is too far ahead of others.
     is_ahead: bool,
 }
 
 impl Watermarks {
-    /// Of a source that waits for rows for at most `wait_max`.
+    /// For a source that waits for rows for at most `wait_max`.
     pub(crate) fn new(
         idle_timeout: Option<Duration>,
         wait_max: Duration,
@@ -66,12 +66,12 @@ impl Watermarks {
         }
     }
 
-    /// The partitions go on with another plan version: their progress so far is told again.
+    /// The partitions continue with another plan version: their progress so far is announced again.
     pub(crate) fn go_on(&mut self, idle_timeout: Option<Duration>) {
         (self.idle_timeout, self.time) = (idle_timeout, MergedTime::default());
     }
 
-    /// The partitions get another event time: how far they had come by the one before does not count.
+    /// The partitions get another event time: their former progress does not count.
     pub(crate) fn begin_anew(&mut self) {
         self.partitions.values_mut().for_each(|partition| partition.watermark = EventTime::MIN);
         self.closed.value = EventTime::MIN;
@@ -110,12 +110,12 @@ impl Watermarks {
         self.may_end.is_some()
     }
 
-    /// The source waits for rows, of partitions that are or will be there.
+    /// The source waits for rows of present or future partitions.
     pub(crate) fn waits(&mut self) {
         self.may_end = None;
     }
 
-    /// Rows came; `watermark` follows from the largest of their times, `None` if none has a time.
+    /// Rows were read; `watermark` follows from the largest of their times, `None` if none has a time.
     pub(crate) fn rows(&mut self, partition: PartitionId, watermark: Option<EventTime>, now: Nanos) {
         if let Some(state) = self.partitions.get_mut(&partition) {
             if let Some(watermark) = watermark.filter(|watermark| *watermark > state.watermark) {
@@ -127,7 +127,7 @@ impl Watermarks {
         }
     }
 
-    /// The time of all partitions goes on without rows.
+    /// The time of all partitions advances without rows.
     pub(crate) fn advance(&mut self, watermark: EventTime, now: Nanos) {
         for state in self.partitions.values_mut().filter(|state| state.watermark < watermark) {
             (state.watermark, state.advanced_at) = (watermark, now);
@@ -156,19 +156,20 @@ impl Watermarks {
         self.partitions.values().map(report).collect()
     }
 
-    /// The least time of a partition that is neither idle nor has ended, if there is one. A source that may
-    /// end has come no further than its last partition.
+    /// The least time of a partition that is neither idle nor ended, if there is one. A source that may end
+    /// has come no further than its last partition.
     pub(crate) fn least(&self) -> Option<EventTime> {
         self.may_end.or_else(|| self.partitions.values().filter(|p| !p.idle).map(|p| p.watermark).min())
     }
 
-    /// Event time before the next rows. The first rows may come before the task has said anything: then it
-    /// follows from where partitions were restored.
+    /// Event time before the next rows. If no progress was announced before the first rows, it follows from
+    /// the restored partitions.
     pub(crate) fn reached(&self) -> EventTime {
         self.least().map_or(EventTime::MIN, |least| least).max(self.time.watermark())
     }
 
-    /// Which partitions have come further than `bound`. Nobody reads them, so they are not silent meanwhile.
+    /// The partitions whose time is after `bound`. They are not polled, so they do not count as silent
+    /// meanwhile.
     pub(crate) fn ahead_of(&mut self, bound: EventTime) -> BTreeSet<PartitionId> {
         let looked = self.looked;
         for partition in self.partitions.values_mut() {
@@ -180,7 +181,7 @@ impl Watermarks {
         self.partitions.iter().filter(|(_, p)| p.is_ahead).map(|(id, _)| *id).collect()
     }
 
-    /// Whether all partitions that are not idle, at least one, were found to be ahead.
+    /// Whether all partitions that are not idle, and at least one, are ahead.
     pub(crate) fn are_all_ahead(&self) -> bool {
         let mut active = self.partitions.values().filter(|p| !p.idle).peekable();
         active.peek().is_some() && active.all(|p| p.is_ahead)
@@ -211,7 +212,7 @@ impl Watermarks {
             let timed_out = |p: &&mut Partition| !p.is_ahead && self.looked >= p.rows_at + timeout;
             self.partitions.values_mut().filter(timed_out).for_each(|p| p.idle = true);
         }
-        // Partitions that are still to come hold nothing back, unless the source is about to end.
+        // Future partitions hold nothing back, unless the source is about to end.
         let to_come = match self.may_end {
             Some(value) => InputTime { reached: Stamped { value, ..self.closed }, state: InputState::Active },
             None => InputTime { reached: self.closed, state: InputState::Idle },

@@ -42,16 +42,16 @@ struct State {
     dialed: Dialed,
     clock: Arc<dyn Clock>,
     patience: Patience,
-    /// Bytes that have come and were not understood yet.
+    /// Bytes that have arrived and were not handled yet.
     input: Vec<u8>,
-    /// Bytes that are to be written.
+    /// Bytes to be written.
     output: VecDeque<u8>,
-    /// When something came, and when something was written.
+    /// When bytes last arrived, and when bytes were last written.
     heard: Nanos,
     wrote: Nanos,
-    /// Nothing more is written here.
+    /// This end writes nothing more.
     finished: bool,
-    /// Everything that this end awaits has come.
+    /// Everything that this end expects has arrived.
     complete: bool,
     /// The tasks know that nothing follows.
     has_ended: bool,
@@ -99,7 +99,7 @@ impl SteppedWire {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The outcome of a connection that this end has begun. It is there once.
+    /// The outcome of a connection that this end has begun. It is returned once.
     pub(super) fn dialed(&self) -> Dialed {
         std::mem::replace(&mut self.lock().dialed, Dialed::Waits)
     }
@@ -109,12 +109,12 @@ impl SteppedWire {
         self.shut.shutdown();
     }
 
-    /// Adds to what this end writes.
+    /// Adds bytes to write.
     pub(super) fn write(&self, bytes: &[u8]) {
         self.lock().output.extend(bytes);
     }
 
-    /// No connection can be made to where it leads.
+    /// The destination cannot be reached.
     pub fn unreachable(&self) {
         let mut state = self.lock();
         state.dialed = Dialed::Unreachable;
@@ -122,7 +122,7 @@ impl SteppedWire {
         self.shut.shutdown();
     }
 
-    /// Takes bytes that this end writes, at most so many.
+    /// Takes at most `bytes_max` bytes that this end writes.
     #[must_use]
     pub fn take(&self, bytes_max: usize) -> Vec<u8> {
         let mut state = self.lock();
@@ -143,7 +143,7 @@ impl SteppedWire {
         state.finished && state.output.is_empty()
     }
 
-    /// Whether this end has closed the connection, or needs it no more.
+    /// Whether this end has closed the connection, or no longer needs it.
     #[must_use]
     pub fn is_over(&self) -> bool {
         self.shut.0.load(SeqCst) || (self.has_finished() && self.lock().complete)
@@ -159,7 +159,7 @@ impl SteppedWire {
         }
     }
 
-    /// Bytes have come.
+    /// Gives it bytes that have arrived.
     pub fn give(&self, bytes: &[u8]) {
         let mut state = self.lock();
         state.heard = state.clock.now();
@@ -209,7 +209,7 @@ impl SteppedWire {
         }
     }
 
-    /// The end stays as it is for [`SteppedWire::failure`], and does nothing any more.
+    /// The end keeps its failure for [`SteppedWire::failure`], and does nothing more.
     fn failed(&self, mut state: MutexGuard<'_, State>, error: &Error) {
         if std::mem::replace(&mut state.has_ended, true) {
             return;
@@ -246,7 +246,7 @@ enum Understood {
 }
 
 impl State {
-    /// Moves what is to be written next to the output.
+    /// Moves the next bytes to the output.
     fn fill(&mut self) {
         let now = self.clock.now();
         match &mut self.phase {
@@ -281,17 +281,17 @@ impl State {
         }
     }
 
-    /// The first bytes, if so many are there.
+    /// Takes the first bytes, if there are enough.
     fn first(&mut self, bytes: usize) -> Option<Vec<u8>> {
         (self.input.len() >= bytes).then(|| self.input.drain(..bytes).collect())
     }
 
-    /// The first bytes without taking them.
+    /// The first bytes, without taking them.
     fn header(&self) -> Option<[u8; HEADER_BYTES]> {
         self.input.first_chunk().copied()
     }
 
-    /// Handles the next frame that has come whole.
+    /// Handles the next complete frame.
     fn understand(&mut self, shut: &Arc<Shut>) -> Result<Understood> {
         if self.complete {
             return Ok(Understood::All);

@@ -1,4 +1,4 @@
-//! What the coordinator of a job is told.
+//! The messages of a job's coordinator.
 
 use std::sync::mpsc::{Sender, channel};
 
@@ -15,25 +15,25 @@ use crate::shell::remote::RemoteWorker;
 use crate::shell::worker::FromThread;
 use crate::task::mail::FromTask;
 
-/// Messages to the coordinator. Tasks send a few per granted epoch, which bounds the number of waiting
+/// Messages to the coordinator. Tasks send a few per granted epoch, which bounds the number of queued
 /// messages.
 pub(crate) enum Message {
     /// From the tasks in this process.
     Task(FromTask),
     /// From the threads of the worker in this process.
     Thread(FromThread),
-    /// The reason is given for an answer that does not decide anything.
+    /// The scribe's answer to a command. If the answer is indecisive, the reason is given.
     Store(u64, Answer<TaskState>, Option<Error>),
     /// A caller waits for a checkpoint that begins from now on.
     Checkpoint(Sender<Committed>),
-    /// A user does not want the change any more that is being prepared.
+    /// A user aborts the change that is being prepared.
     AbortChange(Sender<Result<()>>),
     Stop,
     /// Ends the job at once, as a crash would, for this reason.
     Cancel(Error),
-    /// Ends the job in this process; its tasks at workers go on.
+    /// Ends the job in this process; its tasks at workers continue.
     Leave,
-    /// A user asks for another plan, or for other places of tasks.
+    /// A user requests another plan, or another placement of tasks.
     Reconfigure(Box<Requested>),
     /// From a worker in another process.
     Worker(Process, FromWorker),
@@ -47,7 +47,7 @@ impl From<FromScribe> for Message {
     fn from(message: FromScribe) -> Message {
         match message {
             FromScribe::Store(sequence, answer, error) => Message::Store(sequence, answer, error),
-            // The checkpoint itself is the answer; this message has no receiver.
+            // The checkpoint itself is the answer, so this message needs no receiver.
             FromScribe::Requested => Message::Checkpoint(channel().0),
             FromScribe::Broken(error) => Message::Cancel(error),
         }

@@ -1,4 +1,4 @@
-//! The incarnations after the first: after a failure, or by another plan version.
+//! The incarnations after the first: after a failure, or with another plan version.
 
 use anabranch_model::{Error, Incarnation};
 use anabranch_protocol::change::Input as ChangeInput;
@@ -11,7 +11,7 @@ use crate::durable::takeover::resumes;
 use crate::shell::watch::Watch;
 
 impl Shell {
-    /// Starts the next incarnation, from the newest checkpoint: after a failure, or by another plan version.
+    /// Starts the next incarnation from the newest checkpoint: after a failure, or with another plan version.
     pub(super) fn restart(&mut self, incarnation: Incarnation, from: Option<Checkpoint<TaskState>>) {
         self.watch = Watch::default();
         self.switches(from.as_ref());
@@ -30,7 +30,7 @@ impl Shell {
             self.worker.retries_opening();
         }
         if let Some(durable) = &self.durable {
-            // The scribe ends only after this.
+            // The scribe ends only after this thread.
             let _ = durable.scribe.send(scribe::Task::Begin(incarnation));
         }
         self.last_grant = None;
@@ -40,7 +40,7 @@ impl Shell {
         self.place(incarnation, from);
     }
 
-    /// Whether an incarnation can follow one that has failed. Only a job with checkpoints restarts.
+    /// Whether another incarnation can follow a failed one. Only a job with checkpoints restarts.
     fn can_restart(&mut self, error: &Error) -> bool {
         if let Some(hung) = self.worker.unfinished() {
             let message = format!(

@@ -17,21 +17,23 @@ impl Failure {
         &self.error
     }
 
-    /// Whether this is told rather than one that was seen before it.
+    /// Whether this failure is reported instead of one that was seen before it.
     fn counts_before(&self, known: &Failure, was_open: bool) -> bool {
         let (kind, known_kind) = (self.error.kind(), known.error.kind());
         if was_open {
             matches!(kind, ErrorKind::User | ErrorKind::Damaged) && known_kind != ErrorKind::User
         } else {
-            // Tables are opened at the same time: which of several errors comes first must not depend on
-            // chance. What tasks see of a cause outside of them follows from that: none is the least.
+            // Tables are opened concurrently: which of several errors is reported must not depend on chance,
+            // so the first task's is. A cause outside of tasks (`None`) comes before all errors of tasks,
+            // which are its consequences.
             kind == known_kind && self.task < known.task
         }
     }
 }
 
 impl Shell {
-    /// A task of the incarnation has failed; none if the cause is not in a task, as for a lost worker.
+    /// Records a failure of the incarnation, with its task. `None`: the cause is not in a task, such as a
+    /// lost worker.
     pub(super) fn failed(&mut self, incarnation: Incarnation, task: Option<TaskId>, error: Error) {
         if incarnation != self.coordinator.incarnation() {
             return;
@@ -62,7 +64,7 @@ impl Shell {
         self.outcome = Some(Ok(()));
     }
 
-    /// Why the incarnation has failed. A failure that no task reported was found by the coordinator: a
+    /// Why the incarnation has failed. If no task has reported a failure, the coordinator has found it: a
     /// restore without progress, or checkpoints that do not complete.
     pub(super) fn take_failure(&mut self) -> Error {
         if let Some(failure) = self.failure.take() {
@@ -73,7 +75,7 @@ impl Shell {
             return Error::outside(format!("the job was stopped while it waited for workers: {missing}"));
         }
         let mut restoring = std::mem::take(&mut self.restoring);
-        // Of the tasks here it is known which have restored theirs.
+        // For tasks in this process it is known which have restored their state.
         restoring.retain(|task| self.remotes.is_some() || self.worker.restoring().contains(&task.as_str()));
         if !restoring.is_empty() {
             return Error::outside(format!("restoring state makes no progress in {}", restoring.join(", ")))

@@ -1,6 +1,6 @@
-//! Preparing a reconfiguration: state that changes its worker or its task is loaded there while the tasks of
-//! the present plan run. [`Changes`](anabranch_protocol::Changes) decides how often, and when the tasks
-//! switch.
+//! Prepares a reconfiguration: state that moves to another worker or task is loaded there while the tasks of
+//! the present plan run. [`Changes`](anabranch_protocol::Changes) decides the number of rounds, and when the
+//! tasks switch.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -20,19 +20,19 @@ use crate::change::reconfiguration::Moves;
 use crate::durable::settings::tasks;
 use crate::shell::remote::TakenSlots;
 
-/// What is loaded before the tasks switch.
+/// State to load before the tasks switch.
 #[derive(Default)]
 pub(super) struct ToLoad {
     /// Where the tasks of the next plan version would be.
     placement: BTreeMap<TaskId, Process>,
-    /// The key groups of its operators that must be loaded, and where.
+    /// The operators and key groups that must be loaded, and where.
     pub(super) moved: BTreeMap<Share, Process>,
     /// Files that workers were told to load.
     files: BTreeSet<String>,
 }
 
 impl ToLoad {
-    /// Adds the files of a checkpoint that are to be loaded. Returns the bytes of those that are new.
+    /// Adds the files of a checkpoint to load. Returns the bytes of those that are new.
     fn add(&mut self, from: &Checkpoint<TaskState>) -> u64 {
         let shares = self.moved.keys().copied().collect();
         let new = files(from, &shares).filter(|file| self.files.insert(file.blob.name.clone()));
@@ -41,8 +41,7 @@ impl ToLoad {
 }
 
 impl Shell {
-    /// What would be loaded before the job goes on by this plan. Without a checkpoint there is nothing to
-    /// load.
+    /// The state to load before the job would switch to this plan. Without a checkpoint there is none.
     pub(super) fn look_ahead(&mut self, plan: &Plan, moves: &Moves) -> ToLoad {
         if self.coordinator.newest_checkpoint().is_none() {
             return ToLoad::default();
@@ -52,13 +51,13 @@ impl Shell {
         if let Some(remotes) = &mut self.remotes {
             remotes.place_ahead(others);
         }
-        // If there is no room the switch finds out.
+        // If there is no room, the switch will report it.
         let Some(placement) = placement else { return ToLoad::default() };
         let moved = moved((&self.worker.deployment().plan, &now), (plan, &placement));
         ToLoad { placement, moved, files: BTreeSet::new() }
     }
 
-    /// What decides whether this state is loaded before the tasks switch.
+    /// The input of the decision whether this state is loaded before the tasks switch.
     pub(super) fn next(&self, moved: &BTreeMap<Share, Process>) -> Next {
         let shares = moved.keys().copied().collect();
         let newest = self.coordinator.newest_checkpoint().into_iter();
@@ -72,8 +71,8 @@ impl Shell {
         }
     }
 
-    /// Where the tasks of a plan would be, and the slots of other jobs by which that is so. `None`: there is
-    /// no room for them now.
+    /// The placement that the tasks of a plan would get, and the slots of other jobs on which it depends.
+    /// `None`: there is not enough room now.
     pub(super) fn would_place(&self, plan: &Plan, moves: &Moves) -> Option<(BTreeMap<TaskId, Process>, TakenSlots)> {
         let Some(remotes) = &self.remotes else {
             return Some((tasks(plan).all.into_iter().map(|task| (task, HERE)).collect(), BTreeMap::new()));
@@ -95,13 +94,13 @@ impl Shell {
         }
     }
 
-    /// Tells the tasks that their next snapshots are not to be complete.
+    /// Requests incremental snapshots from the tasks.
     pub(super) fn add_only(&mut self) {
         let processes: BTreeSet<Process> = self.peers.placement().into_values().collect();
         processes.into_iter().for_each(|process| self.say(process, Downward::AddOnly));
     }
 
-    /// Lets workers load what the newest checkpoint adds. Returns its bytes.
+    /// Lets workers load the additions of the newest checkpoint. Returns their bytes.
     pub(super) fn load(&mut self, processes: &BTreeSet<Process>) -> u64 {
         let newest = self.coordinator.newest_checkpoint().cloned();
         let Some((present, newest)) = self.reconfiguring.present.as_mut().zip(newest) else { return 0 };
@@ -112,19 +111,19 @@ impl Shell {
         bytes
     }
 
-    /// The present plan goes on, without having ended: workers drop what they have prepared.
+    /// The present plan continues: workers drop everything that they have prepared.
     pub(super) fn give_up_preparing(&mut self, told: &BTreeSet<Process>) {
         self.remotes.iter_mut().for_each(|remotes| remotes.give_up_ahead());
         told.iter().for_each(|process| self.say(*process, Downward::GiveUp));
     }
 
-    /// A worker has loaded what it was told to, or cannot.
+    /// A worker has loaded its files, or cannot.
     pub(super) fn loaded(&mut self, process: Process, version: PlanVersion, error: Option<Error>) {
         let loaded = Input::Loaded { process, version, succeeded: error.is_none() };
         self.change(loaded, error.map(|error| given_up_because(&error)));
     }
 
-    /// A worker is lost, with what it has loaded. It may have had no task.
+    /// A worker is lost, with the state that it has loaded. It may have had no task.
     pub(super) fn lost_while_preparing(&mut self, process: Process, why: &Error) {
         self.change(Input::Lost(process), Some(given_up_because(why)));
     }

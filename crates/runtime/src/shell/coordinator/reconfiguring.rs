@@ -1,10 +1,10 @@
-//! Reconfigurations: the job goes on by another plan version, or elsewhere, from the end of an epoch on.
+//! Reconfigurations: from the end of an epoch on, the job runs another plan version, or at other workers.
 //!
 //! [`Changes`] decides which request is next, whether its state is loaded [ahead](super::preparing), and when
 //! the tasks switch. The coordinator then lets the tasks end after one more epoch, with a checkpoint, and the
-//! next incarnation begins from there by the new version. If anything fails before the first checkpoint by
-//! the new version, the version before goes on. This module compares requests with the present plan, and
-//! carries out what the two decide.
+//! next incarnation begins from there with the new version. If anything fails before the first checkpoint of
+//! the new version, the former version resumes. This module compares requests with the present plan, and
+//! executes the decisions of both machines.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -27,10 +27,10 @@ use crate::durable::scribe;
 use crate::durable::settings::tasks;
 use crate::shell::remote::Remotes;
 
-/// A request, and where its answer goes.
+/// A request, and the channel for its answer.
 pub(crate) struct Requested {
     pub(crate) request: Reconfigure,
-    /// The form of the plan is chosen when the request is checked: earlier changes may have failed since.
+    /// Chooses the form of the plan when the request is checked: earlier changes may have failed since.
     pub(crate) fit: Fit,
     pub(crate) answer: Sender<Result<Reconfigured>>,
 }
@@ -38,23 +38,23 @@ pub(crate) struct Requested {
 /// The reconfigurations of a job.
 pub(super) struct Reconfiguring {
     pub(super) changes: Changes,
-    /// Those that were not compared with the present plan.
+    /// Requests that were not yet compared with the present plan.
     requests: BTreeMap<Ticket, Requested>,
-    /// Number of the last one.
+    /// Number of the last request.
     last: u64,
-    /// A user who does not want the present one any more.
+    /// A user who aborts the present change.
     aborts: Option<Sender<Result<()>>>,
     pub(super) present: Option<Present>,
-    /// The plan that goes on after a change that has failed.
+    /// The plan to resume with after a failed change, and the workers that get no task.
     undone: Option<(Arc<Plan>, BTreeSet<WorkerId>)>,
 }
 
-/// The reconfiguration that is being carried out.
+/// The reconfiguration in progress.
 pub(super) struct Present {
     ticket: Ticket,
     pub(super) plan: Arc<Plan>,
     former: Arc<Plan>,
-    /// Workers that get no task by the former plan.
+    /// Workers that get no task with the former plan.
     away_from: BTreeSet<WorkerId>,
     moves: Moves,
     changes: Vec<Change>,
@@ -63,7 +63,7 @@ pub(super) struct Present {
 }
 
 impl Reconfiguring {
-    /// For a job that has this version of its plan.
+    /// For a job with this version of its plan.
     pub(super) fn new(version: PlanVersion) -> Reconfiguring {
         let (requests, last) = (BTreeMap::new(), 0);
         Reconfiguring { changes: Changes::new(version), requests, last, aborts: None, present: None, undone: None }
@@ -71,7 +71,7 @@ impl Reconfiguring {
 }
 
 impl Shell {
-    /// A user asks for a reconfiguration.
+    /// Handles a user's request for a reconfiguration.
     pub(super) fn reconfigure(&mut self, requested: Requested) {
         let Reconfiguring { requests, last, .. } = &mut self.reconfiguring;
         *last += 1;
@@ -80,15 +80,15 @@ impl Shell {
         self.change(ChangeInput::Requested(request), None);
     }
 
-    /// A user does not want the change any more.
+    /// Handles a user's request to abort the change.
     pub(super) fn abort_change(&mut self, answer: Sender<Result<()>>) {
         self.reconfiguring.aborts = Some(answer);
-        // What was asked for was right: it is undone, and not refused.
+        // The request was valid: the change is undone, not refused.
         self.change(ChangeInput::Abort, Some(Error::outside("the change was aborted by a request")));
     }
 
-    /// Something happens that concerns changes. `why`: the reason for which one is then not carried out, if
-    /// it has none of its own.
+    /// Gives the machine of changes an input. `why` is the reason for changes that are not made as a
+    /// consequence, unless they have one of their own.
     pub(super) fn change(&mut self, input: ChangeInput, mut why: Option<Error>) {
         let job = match self.coordinator.phase() {
             _ if self.stopping => Job::Stops,
@@ -120,7 +120,7 @@ impl Shell {
                         NotAborted::NoChange => Error::user("no change of the job is being carried out"),
                     });
                     if let Some(answer) = self.reconfiguring.aborts.take() {
-                        // The user may not wait any more.
+                        // The user may have stopped waiting.
                         let _ = answer.send(result);
                     }
                 }
@@ -133,7 +133,7 @@ impl Shell {
     fn check(&mut self, ticket: Ticket) -> Checked {
         let requested = self.reconfiguring.requests.remove(&ticket);
         let Some(Requested { request, fit, answer }) = requested else { return Checked::Answered };
-        // The user may not wait any more.
+        // The user may have stopped waiting.
         match self.compare_with_present(&request, fit) {
             Ok((reconfigured, _)) if reconfigured.unchanged => drop(answer.send(Ok(reconfigured))),
             Ok((Reconfigured { version, changes, .. }, plan)) => {
@@ -164,10 +164,10 @@ impl Shell {
         self.inputs.push_back(Input::Change(tasks(&present.plan)));
     }
 
-    /// The job has changed, or it does not.
+    /// Answers a request: the job has changed, or it does not change.
     fn answer_change(&mut self, ticket: Ticket, answer: Answer, why: Option<Error>) {
         let why = why.unwrap_or_else(|| self.why_not());
-        // The users may not wait any more.
+        // The users may have stopped waiting.
         let Some(present) = self.reconfiguring.present.take_if(|present| present.ticket == ticket) else {
             if let Some(waiting) = self.reconfiguring.requests.remove(&ticket) {
                 let _ = waiting.answer.send(Err(why));
@@ -228,8 +228,8 @@ impl Shell {
         Ok((Reconfigured { version, next, changes, unchanged, copied_bytes: 0, ahead }, plan))
     }
 
-    /// Adds to the changes how each part that is kept gets to the tasks of the plan, and the static tables.
-    /// Returns whether state would be loaded ahead. `None`: where the tasks would be is not known.
+    /// Adds to the changes how each kept part gets to the tasks of the plan, and the static tables. Returns
+    /// whether state would be loaded ahead. `None`: the placement of the tasks is unknown.
     fn foresee(&self, changes: &mut Vec<Change>, plan: &Plan, moves: &Moves) -> Option<bool> {
         if self.coordinator.phase() != Phase::Running {
             return None;
@@ -264,7 +264,7 @@ impl Shell {
         }
     }
 
-    /// The present incarnation begins, perhaps of another plan version than the one before.
+    /// Begins the present incarnation, perhaps with another plan version than the one before.
     pub(super) fn switches(&mut self, from: Option<&Checkpoint<TaskState>>) {
         let version = self.coordinator.version();
         if version == self.worker.deployment().plan.version {
@@ -283,7 +283,7 @@ impl Shell {
         self.shared.notify(format!("version {number} of the plan begins after epoch {epoch}"));
         let places = self.former_places(&plan);
         if let Some(remotes) = &mut self.remotes {
-            // It was found before, when the change was asked for.
+            // An error would have been found when the change was requested.
             let here = self.worker.stages_here(&plan).unwrap_or_default();
             remotes.reconfigure((Arc::clone(&plan), here), moves, places);
         }
@@ -293,12 +293,12 @@ impl Shell {
         self.tasks = tasks(&plan);
         self.shared.set_plan(Arc::clone(&plan));
         if let Some(durable) = &self.durable {
-            // The scribe ends only after this.
+            // The scribe ends only after this thread.
             let _ = durable.scribe.send(scribe::Task::Plan(plan));
         }
     }
 
-    /// Why a change is not carried out.
+    /// Why a change is not made.
     fn why_not(&self) -> Error {
         match &self.failure {
             Some(failure) => {
@@ -313,8 +313,7 @@ impl Shell {
         }
     }
 
-    /// Where the tasks with the parts of a plan are by the present one, in which stages may have other
-    /// numbers.
+    /// Where the present plan has the tasks of a plan's parts. The stages may have other numbers there.
     pub(super) fn former_places(&self, plan: &Plan) -> BTreeMap<TaskId, Process> {
         let placement = self.peers.placement();
         let of = |stage, parts: &[anabranch_dataflow::Part<'_>]| -> Vec<_> {

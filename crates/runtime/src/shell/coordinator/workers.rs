@@ -1,4 +1,4 @@
-//! The coordinator's dealings with workers: where tasks are placed, what workers say, and what they are told.
+//! The coordinator's communication with workers: the placement of tasks, and messages in both directions.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -43,7 +43,7 @@ impl Shell {
         self.peers.start((incarnation, self.coordinator.term()), from, &self.tasks, &placement);
     }
 
-    /// A plan version that has just begun finds no workers: the version before goes on.
+    /// Workers for a plan version that has just begun are missing: the former version resumes.
     fn cannot_place(&mut self, incarnation: Incarnation, missing: &str) {
         let Some(first) = self.tasks.all.first().copied() else { return };
         let error = Error::outside(format!("the tasks cannot be placed any more: {missing}"));
@@ -53,14 +53,14 @@ impl Shell {
         self.inputs.push_back(Input::Tasks(incarnation, failed.into_iter().chain(gone).collect()));
     }
 
-    /// The tasks go on at their workers, which are to report to this coordinator.
+    /// The tasks continue at their workers, which report to this coordinator from now on.
     pub(crate) fn adopt(
         &mut self,
         incarnation: Incarnation,
         newest: Option<&Checkpoint<TaskState>>,
         hosted: BTreeMap<Process, Tasks>,
     ) {
-        // The workers that were there when the job was registered.
+        // Adds the workers that were present when the job was registered.
         while self.step() {}
         let tasks = hosted.iter().flat_map(|(process, tasks)| tasks.all.iter().map(|task| (*task, *process)));
         let placed: BTreeMap<TaskId, Process> = tasks.collect();
@@ -70,8 +70,8 @@ impl Shell {
         self.remotes.iter_mut().for_each(|remotes| remotes.adopt(taken, &placed));
         self.was_open = true;
         self.shared.life.adopted(taken.0, taken.1);
-        // A sink may wait for one that it has requested, and what the coordinator before did not commit is
-        // covered.
+        // A sink may wait for a checkpoint that it has requested. This checkpoint also covers everything that
+        // the former coordinator did not commit.
         self.inputs.push_back(Input::Checkpoint);
         for process in processes.into_iter().filter(|process| !self.is_known(*process)).collect::<Vec<_>>() {
             self.lost(process, Error::outside("a worker is lost: it left while its coordinator was replaced"));
@@ -79,8 +79,8 @@ impl Shell {
         self.settle();
     }
 
-    /// Other workers are there: an incarnation that waits for one may begin. Its tasks are spread over all of
-    /// them.
+    /// More workers are available: an incarnation that waits for workers may begin. Its tasks are spread over
+    /// all of them.
     pub(super) fn joined(&mut self, workers: Vec<RemoteWorker>) {
         if let Some(remotes) = &mut self.remotes {
             workers.into_iter().for_each(|worker| remotes.join(worker));
@@ -91,7 +91,7 @@ impl Shell {
         }
     }
 
-    /// The tasks of a worker have failed, unless they had left.
+    /// A worker is lost: its tasks have failed, unless they had ended.
     pub(super) fn lost(&mut self, process: Process, why: Error) {
         let Some(remotes) = &mut self.remotes else { return };
         remotes.leave(process);
@@ -99,13 +99,13 @@ impl Shell {
         self.unanswered.remove(&process);
         self.shared.show_remote(process, None);
         if self.unplaced.is_some() {
-            // Those that the workers still say something of are of an incarnation that is over.
+            // The workers may still report tasks of a past incarnation.
             return;
         }
         let incarnation = self.coordinator.incarnation();
         let tasks = self.peers.unfinished(process);
         let Some(first) = tasks.first().copied() else { return };
-        // What its peers have seen of it follows from that.
+        // Errors that its peers have reported are consequences of the loss.
         self.failure.take_if(|seen| seen.error().kind() == ErrorKind::Outside);
         self.failed(incarnation, None, why);
         let lost = [(first, Report::Lost)];
@@ -113,7 +113,7 @@ impl Shell {
         self.inputs.push_back(Input::Tasks(incarnation, lost.into_iter().chain(gone).collect()));
     }
 
-    /// The time to start does not pass while a job waits for workers.
+    /// The time limit of a start is suspended while a job waits for workers.
     pub(super) fn go_on_waiting(&mut self) {
         let now = self.clock.now();
         let (Some(unplaced), Some(first)) = (&mut self.unplaced, self.tasks.all.first()) else { return };
@@ -128,7 +128,7 @@ impl Shell {
         self.remotes.as_ref().is_some_and(|remotes| remotes.heard_at(process).is_some())
     }
 
-    /// A worker says something.
+    /// Handles a message of a worker.
     pub(super) fn heard(&mut self, process: Process, message: FromWorker) {
         match message {
             FromWorker::Deployed { incarnation, restoring } if incarnation == self.coordinator.incarnation() => {
@@ -146,11 +146,11 @@ impl Shell {
         }
     }
 
-    /// A worker says what the machines of the protocol decide by.
+    /// Passes a worker's message to the machines of the protocol.
     fn decides(&mut self, process: Process, message: Upward<TaskState>) {
         match message {
             Upward::Summary(message) => self.inputs.extend(self.peers.heard(process, message)),
-            // The sink sees its commit.
+            // The sink will see the commit of the checkpoint.
             Upward::Checkpoint => self.inputs.push_back(Input::Checkpoint),
             Upward::Loaded { version, error } => self.loaded(process, version, error),
             Upward::Full { incarnation, full } => {
@@ -168,7 +168,7 @@ impl Shell {
         }
     }
 
-    /// A worker says what it has observed.
+    /// Handles a worker's observation.
     fn observed(&mut self, process: Process, observed: Observed) {
         let present = self.coordinator.incarnation();
         match observed {
@@ -188,13 +188,13 @@ impl Shell {
                     self.shared.life.passed(process, &passages);
                 }
                 if let Some(durable) = self.durable.as_ref().filter(|_| !dropped.is_empty()) {
-                    // The scribe ends only after this.
+                    // The scribe ends only after this thread.
                     let _ = durable.scribe.send(scribe::Task::Dropped(dropped));
                 }
             }
             Observed::Notices(notices) => notices.into_iter().for_each(|notice| self.shared.notify(notice)),
             Observed::Metrics(mut metrics) => {
-                // A worker still shows the tasks of an earlier incarnation that are elsewhere now.
+                // A worker may still report the tasks of an earlier incarnation that are elsewhere now.
                 let placement = self.peers.placement();
                 metrics.retain(|metrics| placement.get(&metrics.task) == Some(&process));
                 self.shared.show_remote(process, Some(metrics));
@@ -206,7 +206,7 @@ impl Shell {
         }
     }
 
-    /// Tells a worker what was decided.
+    /// Sends a decision to a worker.
     pub(super) fn say(&mut self, process: Process, message: Downward<TaskState>) {
         match &self.remotes {
             _ if process == HERE => _ = self.worker.hears(message),
@@ -215,7 +215,7 @@ impl Shell {
         }
     }
 
-    /// Answers summaries that wait for that, and repeats orders.
+    /// Answers summaries that are due, and repeats orders.
     pub(super) fn answer(&mut self) {
         let now = self.clock.now();
         let mut due: Vec<Process> =
@@ -226,9 +226,9 @@ impl Shell {
         due.into_iter().for_each(|process| self.tell(process));
     }
 
-    /// Sends a worker what it must hear.
+    /// Sends a worker its pending orders.
     pub(super) fn tell(&mut self, process: Process) {
-        // Between two values of one process no message is lost.
+        // Messages within one process are not lost.
         let repeat = if self.remotes.is_some() { REPEAT } else { Duration::MAX };
         let now = self.clock.now();
         self.unanswered.remove(&process);

@@ -21,7 +21,7 @@ pub struct Tasks<'a>(pub(crate) &'a mut WorkerShell);
 /// A snapshot that is about to be written.
 pub struct Snapshotted(Snapshot);
 
-/// What the recorder reports.
+/// A report of the recorder.
 pub struct Reported(FromTask);
 
 impl Tasks<'_> {
@@ -52,7 +52,7 @@ impl Tasks<'_> {
         }
     }
 
-    /// The envelope that a task takes next from this channel of its main input, if it takes one.
+    /// The envelope that a task would take next from this channel of its main input, if it takes one.
     /// [`Tasks::give`] must follow.
     pub fn take(&mut self, task: usize, channel: usize) -> Option<Envelope> {
         self.stepped(task)?.take(channel)
@@ -65,9 +65,9 @@ impl Tasks<'_> {
         }
     }
 
-    /// One step of a task: it polls its source once, or takes what it was given, or the next envelope of this
-    /// channel, and does what follows as far as there is room downstream. False if it did nothing, because it
-    /// has ended or there was no room.
+    /// One step of a task: it polls its source once, or takes an envelope that it was given, or the next
+    /// envelope of this channel, and processes it as far as there is room downstream. Returns false if it did
+    /// nothing, because it has ended or there was no room.
     pub fn step(&mut self, task: usize, channel: usize) -> bool {
         let Some(stepped) = self.stepped(task) else { return false };
         let clock = stepped.task.parts().clock.clone();
@@ -98,7 +98,7 @@ impl Tasks<'_> {
         to_do.try_recv().ok().map(Snapshotted)
     }
 
-    /// The recorder writes a snapshot. Returns what it reports.
+    /// Lets the recorder write a snapshot. Returns its reports.
     pub fn write(&mut self, Snapshotted(snapshot): Snapshotted) -> Vec<Reported> {
         let mut reports = Vec::new();
         if let Some((recorder, _)) = self.recorder() {
@@ -107,12 +107,12 @@ impl Tasks<'_> {
         reports
     }
 
-    /// The worker gets a report.
+    /// Delivers a report to the worker.
     pub fn deliver(&self, Reported(report): Reported) {
         self.0.mail().send(report);
     }
 
-    /// The recorder writes the next snapshot. False if there is none.
+    /// Lets the recorder write the next snapshot. Returns false if there is none.
     pub fn record(&mut self) -> bool {
         let Some(snapshot) = self.snapshot() else { return false };
         self.write(snapshot).into_iter().for_each(|report| self.deliver(report));
@@ -136,7 +136,7 @@ impl Snapshotted {
 }
 
 impl Reported {
-    /// If it says that a task's snapshot is stored: the same of another task, which has no state.
+    /// If it reports a stored snapshot of a task: the same report for another task, which has no state.
     #[must_use]
     pub fn of_other(&self, other: TaskId) -> Option<Reported> {
         match &self.0 {
@@ -151,13 +151,13 @@ impl Reported {
     }
 }
 
-/// A task, and what it needs to go on.
+/// A task, and the input that it needs next.
 pub(crate) struct Stepped {
     task: Task,
     needs: Advance,
-    /// What it has received.
+    /// Input that it was given.
     given: VecDeque<Input>,
-    /// Why it could not receive.
+    /// Why it could not receive input.
     failure: Option<Error>,
 }
 

@@ -14,7 +14,7 @@ use crate::shell::hosted::{Host, Message, Premises};
 use crate::shell::messages::ToWorker;
 use crate::shell::running::Drive;
 
-/// A job at a worker. What it says goes to its [`Premises`]. Dropping it ends its tasks.
+/// A job at a worker. Its messages go to its [`Premises`]. Dropping it ends its tasks.
 pub struct SteppedWorker {
     host: Host,
     messages: Sender<Message>,
@@ -36,19 +36,19 @@ impl SteppedWorker {
         SteppedWorker { host, messages, contact }
     }
 
-    /// A message of the coordinator has arrived. [`SteppedWorker::work`] takes it.
+    /// Queues a message of the coordinator, which [`SteppedWorker::work`] handles.
     pub fn send(&self, message: ToWorker) {
         self.give(Message::Coordinator(message));
     }
 
-    /// The process that has the job's coordinator in this term has answered the heartbeat that this process
-    /// sent then.
+    /// The process of the job's coordinator in this term has answered the heartbeat that this process sent at
+    /// this time.
     pub fn answered(&self, term: Term, sent: Nanos) {
         self.contact.answered(term, sent);
     }
 
-    /// That process has answered none for as long as a lease lasts: later answers are not to extend that
-    /// lease.
+    /// The coordinator's process has not answered a heartbeat for the time of a lease: later answers must not
+    /// extend that lease.
     pub fn silent(&self) {
         self.give(Message::Silent);
     }
@@ -59,8 +59,8 @@ impl SteppedWorker {
         let _ = self.messages.send(message);
     }
 
-    /// The worker takes the next message of the coordinator or of its tasks, or handles the time. False if
-    /// there was no message.
+    /// Handles the next message of the coordinator or of the tasks, or the time. Returns false if there was
+    /// no message.
     pub fn work(&mut self) -> bool {
         self.host.step()
     }
@@ -70,7 +70,7 @@ impl SteppedWorker {
         self.host.shell.as_mut().map(Tasks)
     }
 
-    /// Rows that were late, of its present tasks together.
+    /// Late rows of its present tasks.
     #[must_use]
     pub fn late_rows(&self) -> u64 {
         self.host.late_rows()

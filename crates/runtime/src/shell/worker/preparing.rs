@@ -1,4 +1,4 @@
-//! A worker loads state of the next plan version while the tasks of the present one run.
+//! Loads state of the next plan version at a worker while the tasks of the present one run.
 
 use std::collections::BTreeSet;
 use std::num::NonZero;
@@ -21,20 +21,20 @@ use crate::task::job_state::JobState;
 use crate::task::processor::set_nice;
 use crate::task::threads::{no_thread, panicked};
 
-/// The priority of the thread that loads state: tasks get most of a core that they share with it.
+/// The nice value of the thread that loads state: tasks get most of a core that they share with it.
 const NICE: i32 = 10;
 
-/// Loading is given up after so long without a piece of state: the store does not answer.
+/// Loading is given up after this time without a piece of state: the store does not answer.
 const NO_PROGRESS_MAX: Duration = Duration::from_secs(120);
 
-/// What is prepared for a plan version.
+/// The preparation of a plan version.
 pub(super) struct Preparing {
     version: PlanVersion,
     /// When the last piece of state was loaded, in nanoseconds by the job's clock.
     progress: Arc<AtomicU64>,
     /// `None` while state is being loaded.
     preparation: Option<Box<Preparation>>,
-    /// Nobody waits for it any more.
+    /// The preparation is no longer needed.
     given_up: Arc<AtomicBool>,
 }
 
@@ -45,7 +45,7 @@ impl Drop for Preparing {
 }
 
 impl WorkerShell {
-    /// These tasks of the next plan version are to be here. From now on snapshots only add to those before.
+    /// Prepares these tasks of the next plan version. From now on snapshots are incremental.
     pub(crate) fn prepare(&mut self, plan: &Plan, tasks: &BTreeSet<TaskId>) {
         let version = plan.version;
         match Preparation::new(Arc::new(plan.clone()), tasks, &self.shares_here(plan)) {
@@ -59,12 +59,12 @@ impl WorkerShell {
         self.add_only();
     }
 
-    /// The plan is about to change: snapshots only add to those before.
+    /// The plan is about to change: snapshots are incremental from now on.
     pub(crate) fn add_only(&self) {
         self.running.iter().for_each(|running| running.control.set_adds(true));
     }
 
-    /// Loads what this checkpoint of the present version adds, on a thread of its own.
+    /// Loads the additions of this checkpoint of the present version, on a thread of its own.
     pub(crate) fn load(&mut self, version: PlanVersion, from: &Checkpoint<TaskState>) {
         let preparing = self.preparing.as_mut().filter(|preparing| preparing.version == version);
         let store = self.deployment.checkpoints.as_ref().map(|of| of.store.clone());
@@ -73,7 +73,7 @@ impl WorkerShell {
             self.says(Upward::Loaded { version, error: Some(error) });
             return;
         };
-        // It says when it has loaded what it is loading.
+        // The thread will report when it has finished its present load.
         let Some(mut preparation) = preparing.preparation.take() else { return };
         let (given_up, mail) = (Arc::clone(&preparing.given_up), Arc::clone(&self.mail));
         let (progress, clock) = (Arc::clone(&preparing.progress), Arc::clone(&self.clock));
@@ -92,7 +92,7 @@ impl WorkerShell {
             Drive::Steps => load(1),
             Drive::Threads => {
                 let thread = std::thread::Builder::new().name("loading".into()).spawn(move || {
-                    // Further threads have the priority of this one.
+                    // Threads inherit this priority.
                     set_nice(0, NICE);
                     load(std::thread::available_parallelism().map_or(1, NonZero::get));
                 });
@@ -102,8 +102,8 @@ impl WorkerShell {
         }
     }
 
-    /// State of a checkpoint is loaded, or cannot be. `given_up` tells whether that is for what is being
-    /// prepared now.
+    /// State of a checkpoint is loaded, or cannot be. `given_up` identifies the preparation that this belongs
+    /// to.
     pub(super) fn loaded(&mut self, preparation: Box<Preparation>, given_up: &Arc<AtomicBool>, loaded: Result<()>) {
         let version = preparation.plan.version;
         if let Some(preparing) = self.preparing.as_mut().filter(|present| Arc::ptr_eq(&present.given_up, given_up)) {
@@ -112,13 +112,13 @@ impl WorkerShell {
         }
     }
 
-    /// When loading is given up unless it gets further.
+    /// When loading is given up unless it makes progress.
     pub(super) fn loading_deadline(&self) -> Option<Nanos> {
         let loading = self.preparing.as_ref().filter(|preparing| preparing.preparation.is_none())?;
         Some(Nanos(loading.progress.load(SeqCst)).plus(NO_PROGRESS_MAX))
     }
 
-    /// Gives up loading that does not get further. Its thread ends when the store answers.
+    /// Gives up loading that makes no progress. Its thread ends when the store answers.
     pub(super) fn check_loading(&mut self) {
         if self.loading_deadline().is_none_or(|deadline| self.clock.now() < deadline) {
             return;
@@ -132,25 +132,25 @@ impl WorkerShell {
         self.give_up_preparing();
     }
 
-    /// The present plan version goes on.
+    /// The present plan version continues.
     pub(crate) fn give_up_preparing(&mut self) {
         self.preparing = None;
         self.running.iter().for_each(|running| running.control.set_adds(false));
     }
 
-    /// Whether something is prepared here.
+    /// Whether tasks are being prepared here.
     pub(crate) fn is_preparing(&self) -> bool {
         self.preparing.is_some()
     }
 
-    /// What was prepared for the tasks that start.
+    /// Takes the preparation for the tasks that start.
     pub(super) fn take_preparation(&mut self) -> Option<Preparation> {
         let mut preparing = self.preparing.take()?;
         let is_theirs = preparing.version == self.deployment.plan.version;
         preparing.preparation.take().filter(|_| is_theirs).map(|preparation| *preparation)
     }
 
-    /// The operators that run here, and whose state is passed on to a plan.
+    /// The operators here whose state can be handed over to a plan.
     fn shares_here(&self, next: &Plan) -> BTreeSet<Share> {
         let present = &self.deployment.plan;
         if self.running.is_none() {

@@ -21,9 +21,9 @@ use crate::task::mail::Mail;
 use crate::task::view::TaskView;
 
 impl WorkerShell {
-    /// Starts tasks, once the channels to other workers are there.
+    /// Starts tasks, once the channels to other workers are connected.
     pub(super) fn start(&mut self, starting: Starting) {
-        // Those of the incarnation before have ended.
+        // The tasks of the incarnation before have ended.
         self.from = starting.from.as_ref().map(|from| (from.incarnation, from.epoch));
         self.handover =
             self.running.take().zip(self.from).and_then(|(running, (of, epoch))| running.hand_over(of, epoch));
@@ -48,12 +48,12 @@ impl WorkerShell {
     pub(super) fn connected(&mut self, incarnation: Incarnation, wiring: Result<Wiring>) {
         if let Some(starting) = self.connecting.take_if(|starting| starting.incarnation == incarnation) {
             let is_wanted = self.protocol.phase() == Phase::Running;
-            // A worker that cannot be reached is about to be lost: others take its tasks.
+            // An unreachable worker will soon be reported as lost: others take its tasks.
             self.start_with(&starting, if is_wanted { wiring } else { Err(Error::cancelled()) }, true);
         }
     }
 
-    /// Starts tasks. If that is impossible, one of them has failed, and all are gone.
+    /// Starts tasks. On an error one of them has failed, and all are dropped.
     fn start_with(&mut self, starting: &Starting, wiring: Result<Wiring>, retries: bool) {
         let Starting { incarnation, tasks, .. } = starting;
         let retries = match &wiring {
@@ -96,7 +96,7 @@ impl WorkerShell {
                 scope: of.map_or(String::new(), |of| of.job.clone()),
                 former: former.to_vec(),
                 state,
-                // Without a timeout nobody waits for its progress.
+                // Without a timeout nobody waits for progress.
                 progress_interval: of.map_or(Duration::MAX, |of| of.progress_interval),
                 snapshots,
                 log: of.map(|of| Log::new(of.store.clone())),

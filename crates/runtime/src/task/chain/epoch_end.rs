@@ -7,7 +7,7 @@ use super::Chain;
 use crate::task::snapshot::OperatorSnapshot;
 
 impl Chain {
-    /// Tells the operators what time it is.
+    /// Passes the processing time to the operators.
     pub(super) fn tell_time(&mut self) -> Result<()> {
         let wall_ms = self.clock.wall_ms();
         let mut states = self.links.iter_mut().filter_map(|link| link.operator.state());
@@ -28,7 +28,7 @@ impl Chain {
         Ok(operators)
     }
 
-    /// When the last marker has passed the operators and the sink.
+    /// When the last marker had passed the operators and the sink.
     pub(crate) fn marked_at(&self) -> Nanos {
         self.marked_at
     }

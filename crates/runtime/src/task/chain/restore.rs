@@ -10,22 +10,22 @@ use arrow::datatypes::SchemaRef;
 use super::Chain;
 use crate::task::job_state::RestoredOperator;
 
-/// What the operators of a task resume from.
+/// The state that the operators of a task restore.
 pub(crate) struct Restore {
-    /// By their places in the chain.
+    /// By their indices in the chain.
     pub(crate) operators: BTreeMap<usize, RestoredOperator>,
-    /// Places of those whose snapshots go on from the files that they were restored from.
+    /// Indices of operators whose snapshots continue from the files that they were restored from.
     pub(crate) go_on: BTreeSet<usize>,
-    /// State without keys belongs to the first task of the stage, whichever task had it.
+    /// State without keys belongs to the first task of the stage, whichever task had it before.
     pub(crate) is_first: bool,
-    /// The key groups that the task owns, of so many.
+    /// The key groups of the task, and their total number.
     pub(crate) own: KeyGroupRange,
     pub(crate) groups: KeyGroups,
 }
 
 impl Chain {
     /// Restores the operators: this task takes the rows of its own key groups. Calls `wanted` after each
-    /// piece, and returns early once that is false.
+    /// piece, and returns early once it returns false.
     pub(crate) fn restore(&mut self, restore: &Restore, mut wanted: impl FnMut() -> bool) -> Result<()> {
         let Restore { operators, go_on, is_first, own, groups } = restore;
         for (place, link) in self.links.iter_mut().enumerate() {
@@ -48,7 +48,7 @@ impl Chain {
 }
 
 /// Gives the state of an operator the rows of its key groups. Calls `wanted` after each piece, and returns
-/// false early once that is false.
+/// false early once it returns false.
 pub(crate) fn fill(
     own_state: &mut dyn State,
     state: &RestoredOperator,
@@ -62,7 +62,7 @@ pub(crate) fn fill(
         let Some(table) = tables.iter().position(|shape| shape.table == file.table) else {
             return Err(Error::internal(format!("an operator has no table '{}'", file.table)));
         };
-        // Then none of its rows is of another task.
+        // Then no row belongs to another task.
         let is_own = file.others.is_none() && file.key_groups == share;
         let content = state.content(file, room)?;
         for rows in state.rows(file, content.clone()) {
@@ -74,14 +74,14 @@ pub(crate) fn fill(
                 return Ok(false);
             }
         }
-        // An operator that has kept a part of it keeps the memory.
+        // If an operator has kept a part of the content, it keeps the memory.
         room = content.try_into_mut().map(Vec::from).unwrap_or_default();
     }
     own_state.restored(state.watermark).map(|()| true)
 }
 
-/// The rows of state whose key groups a task owns; all rows if the state has no keys, or if they are known to
-/// be its own.
+/// The rows of state in a task's key groups; all rows if the state has no keys, or if all are known to belong
+/// to the task.
 fn own_rows(
     rows: RecordBatch,
     shape: &StateShape,

@@ -5,10 +5,10 @@ use std::collections::VecDeque;
 use anabranch_model::{Epoch, EventTime, Marker, Result};
 use anabranch_operators::{Committable, Sink};
 
-/// A sink, and what it has prepared that is not visible yet.
+/// A sink, and its prepared results that are not visible yet.
 pub(crate) struct SinkTail {
     pub(crate) sink: Box<dyn Sink>,
-    /// The job has checkpoints: they make rows visible, not the end of every epoch.
+    /// Whether the job has checkpoints: then these make rows visible, not the end of every epoch.
     by_checkpoint: bool,
     prepared: VecDeque<Committable>,
 }
@@ -18,13 +18,13 @@ impl SinkTail {
         SinkTail { sink, by_checkpoint, prepared: VecDeque::new() }
     }
 
-    /// Event time has come so far.
+    /// Event time has reached `watermark`.
     pub(crate) fn watermark(&mut self, watermark: EventTime) -> Result<()> {
         self.sink.watermark(watermark);
         Ok(())
     }
 
-    /// The epoch ends: the sink writes its rows, or prepares what a checkpoint will make visible.
+    /// The epoch ends: the sink writes its rows, or prepares the results that a checkpoint will make visible.
     pub(crate) fn epoch_end(&mut self, marker: Marker) -> Result<()> {
         match (self.by_checkpoint, marker.snapshot) {
             (false, _) => self.sink.epoch_end(marker.epoch),
@@ -36,12 +36,12 @@ impl SinkTail {
         }
     }
 
-    /// Whether something is prepared and not visible yet.
+    /// Whether prepared results are not visible yet.
     pub(crate) fn is_prepared(&self) -> bool {
         !self.prepared.is_empty()
     }
 
-    /// What is prepared and not visible yet, oldest first.
+    /// The prepared results that are not visible yet, oldest first.
     pub(crate) fn prepared(&self) -> Vec<Committable> {
         self.prepared.iter().cloned().collect()
     }
@@ -55,7 +55,7 @@ impl SinkTail {
         Ok(())
     }
 
-    /// Makes visible this task's share of what earlier tasks prepared under a completed checkpoint.
+    /// Publishes this task's share of the results that earlier tasks prepared under a completed checkpoint.
     pub(crate) fn restore(&mut self, mut own: impl Iterator<Item = Result<Committable>>) -> Result<()> {
         own.try_for_each(|committable| self.sink.commit(&committable?))
     }

@@ -1,4 +1,4 @@
-//! What a chain leaves for the next plan version, and takes from the former one.
+//! The parts that a chain leaves for the next plan version, and takes over from the former one.
 
 use anabranch_model::{Error, EventTime, Result};
 use anabranch_operators::{Operator, Sided, StaticSide};
@@ -7,24 +7,24 @@ use super::{Chain, Link, SinkTail, Tail};
 use crate::task::left::LeftOperator;
 
 impl Chain {
-    /// The static sides of its joins, by their places.
+    /// The static sides of its joins, by their indices.
     pub(crate) fn static_sides(&mut self) -> Vec<(usize, StaticSide)> {
         let sides = self.links.iter_mut().map(|link| link.operator.sided()?.static_side()).enumerate();
         sides.filter_map(|(place, side)| Some((place, side?))).collect()
     }
 
-    /// The join at this place goes on with the static side that it had.
+    /// Gives the join at this index the static side that it keeps.
     pub(crate) fn take_static_side(&mut self, place: usize, side: StaticSide) -> Result<()> {
         self.sided(place)?.take_static_side(side)
     }
 
-    /// The static side of the operator at a place.
+    /// The operator with a static side at an index.
     pub(super) fn sided(&mut self, place: usize) -> Result<&mut dyn Sided> {
         let sided = self.links.get_mut(place).and_then(|link| link.operator.sided());
         sided.ok_or_else(|| Error::internal(format!("operator {place} has no static side")))
     }
 
-    /// What the operators have at the end of an epoch, and the sink.
+    /// The operators with state at the end of an epoch, and the sink.
     pub(crate) fn leave_parts(self) -> (Vec<LeftOperator>, Option<SinkTail>) {
         let left = |(place, Link { mut operator, reached, .. }): (usize, Link)| {
             operator.state().is_some().then_some(LeftOperator { place, operator, watermark: reached })
@@ -36,7 +36,7 @@ impl Chain {
         }
     }
 
-    /// The operator goes on with the state that this one had at the end of the epoch before.
+    /// Gives an operator the state that its predecessor had at the end of the epoch before.
     pub(crate) fn succeed(&mut self, place: usize, mut former: Box<dyn Operator>, reached: EventTime) -> Result<()> {
         let link = &mut self.links[place];
         link.reached = reached;

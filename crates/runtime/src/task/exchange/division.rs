@@ -1,4 +1,4 @@
-//! Which rows of a batch go to which target, and batches of these rows.
+//! Divides the rows of a batch among targets.
 
 use std::sync::Arc;
 
@@ -43,7 +43,7 @@ pub(super) fn take_rows(batch: &RecordBatch, rows: &UInt32Array) -> Result<Recor
 }
 
 /// Copies string views out of buffers that they hardly use. Otherwise a few queued rows would keep a whole
-/// block of input alive, and the queue's limit in bytes would be wrong.
+/// block of input alive, and the queue's limit in bytes would not hold.
 pub(super) fn compact(batch: RecordBatch) -> Result<RecordBatch> {
     let held: usize = batch.columns().iter().map(view_buffer_bytes).sum();
     if held <= 4 * batch_bytes(&batch) + (64 << 10) {

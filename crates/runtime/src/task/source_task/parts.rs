@@ -1,5 +1,5 @@
-//! What a source task has beside its source: the columns that leave it, event time, and the fate of
-//! malformed records and late rows.
+//! The parts of a source task besides its source: its output columns, event time, and the fate of malformed
+//! records and late rows.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -30,11 +30,11 @@ const LOOK_AT_HOST: Duration = Duration::from_secs(4);
 /// The further parts of a source task.
 pub(crate) struct SourceParts {
     pub(crate) source: Box<dyn Source>,
-    /// Rows that leave the source; `None`: as decoded.
+    /// Output columns; `None`: as decoded.
     pub(super) columns: Option<Projection>,
     pub(super) time: Option<SourceTime>,
     pub(super) watermarks: Watermarks,
-    /// [Identity](event_time::identity) of the event time that the watermarks speak of.
+    /// [Identity](event_time::identity) of the event time of the watermarks.
     pub(super) event_time: Option<String>,
     pub(super) processing: Option<ProcessingTime>,
     reads_watermark: bool,
@@ -47,12 +47,12 @@ pub(crate) struct SourceParts {
     pub(super) table: String,
 }
 
-/// The open tables that a source writes beside its rows.
+/// The open tables for malformed records and late rows.
 #[derive(Default)]
 pub(crate) struct SideTails {
-    /// The one of [`OnMalformed::DeadLetter`].
+    /// The table of [`OnMalformed::DeadLetter`].
     pub(crate) malformed: Option<SinkTail>,
-    /// The one of [`OnLate::Write`].
+    /// The table of [`OnLate::Write`].
     pub(crate) late: Option<SinkTail>,
 }
 
@@ -61,7 +61,7 @@ impl SideTails {
         self.malformed.iter_mut().chain(&mut self.late)
     }
 
-    /// Whether something is prepared that is not visible yet.
+    /// Whether prepared results are not visible yet.
     fn is_prepared(&self) -> bool {
         self.malformed.iter().chain(&self.late).any(SinkTail::is_prepared)
     }
@@ -73,8 +73,8 @@ fn write(tail: &mut Option<SinkTail>, rows: &RecordBatch) -> Result<()> {
 }
 
 impl SourceParts {
-    /// The longest time that the source waits for records. `waits` tells whether the task waits for an epoch
-    /// to be done.
+    /// The longest time that the source waits for records. `waits`: whether the task waits for an epoch to be
+    /// done.
     pub(super) fn look(&self, waits: bool) -> Duration {
         match self.source.waits_at_host() && !waits && !self.tails.is_prepared() {
             true => LOOK_AT_HOST,
@@ -82,7 +82,7 @@ impl SourceParts {
         }
     }
 
-    /// Compiles a source's specification. `restored` is what the source resumes from.
+    /// Compiles a source's specification. `restored` is the state that the source resumes from.
     pub(crate) fn new(
         spec: &SourceSpec,
         source: Box<dyn Source>,
@@ -112,7 +112,7 @@ impl SourceParts {
         })
     }
 
-    /// The source goes on with another plan version, by which perhaps other columns leave it.
+    /// The source continues with another plan version, which may need other output columns.
     pub(crate) fn go_on(mut self, spec: &SourceSpec, functions: &Functions) -> Result<Self> {
         let idle;
         (self.columns, self.time, idle) = derived(spec, functions)?;
@@ -128,12 +128,12 @@ impl SourceParts {
         Ok(self)
     }
 
-    /// Nobody reads on: closes the tables beside the rows.
+    /// The source is not read any more: closes the tables for malformed records and late rows.
     pub(crate) fn close(mut self) -> Result<()> {
         self.tails.each().try_for_each(|tail| tail.finish(None))
     }
 
-    /// Schema of the rows that leave the source.
+    /// Schema of the output.
     pub(crate) fn schema(spec: &SourceSpec, functions: &Functions) -> Result<SchemaRef> {
         let decoded = spec.decoded()?;
         match spec.columns.is_empty() {
@@ -182,7 +182,7 @@ impl SourceParts {
         Ok(kept)
     }
 
-    /// The rows with the watermark before them as their last column, if the query reads it.
+    /// Appends the watermark before the rows as their last column, if the query reads it.
     pub(super) fn with_watermark(&self, batch: RecordBatch) -> Result<RecordBatch> {
         if !self.reads_watermark {
             return Ok(batch);
@@ -196,7 +196,7 @@ impl SourceParts {
         Ok(RecordBatch::try_new(Arc::new(Schema::new(fields)), columns)?)
     }
 
-    /// What the task tells others of the event time of the partitions, if that has changed.
+    /// The progress of the partitions' event time, if there is any.
     pub(super) fn progress(&mut self) -> Option<Progress> {
         if self.at_end { None } else { self.watermarks.progress() }
     }
@@ -215,13 +215,13 @@ fn alignment(spec: &SourceSpec) -> Option<AlignmentSpec> {
     spec.watermark.as_ref().and_then(|watermark| watermark.alignment.clone())
 }
 
-/// Whether its event time goes on at its end.
+/// Whether its event time advances to the end when it ends.
 fn at_end(spec: &SourceSpec) -> bool {
     spec.watermark.as_ref().is_some_and(|watermark| watermark.at_end)
 }
 
-/// The columns that leave a source, unless they are those that it decodes; its event time; and after what
-/// time a partition is idle.
+/// The output columns of a source, unless they are the decoded ones; its event time; and the time after which
+/// a partition is idle.
 fn derived(
     spec: &SourceSpec,
     functions: &Functions,
