@@ -1,4 +1,4 @@
-//! Declared columns of connectors that know their columns: a declaration may name some of them in any order.
+//! Declared columns of connectors with fixed columns: a declaration may name some of them in any order.
 
 use anabranch_dataflow::sql_name;
 use anabranch_model::{Error, Result};

@@ -3,10 +3,10 @@
 //!
 //! Options: `'path'` (a file or a folder; names that begin with `.` or `_` are not read), `'format'` = `json`
 //! (one object per line), `csv`, `raw` (lines) or `parquet`, `'compression'` of text (`none`, `gzip`, `zstd`;
-//! default: as the names end), `'source.monitor-interval'` (given: new files and new lines are read as they
-//! come, looked for this often), `'sink.rolling-size'` and `'sink.rolling-interval'` (a file is completed at
-//! the end of the first epoch after it has this size or this age; with exactly once also at every
-//! checkpoint).
+//! default: by the file's extension), `'source.monitor-interval'` (if given, the table is followed: the
+//! folder is scanned for new files and new lines at this interval), `'sink.rolling-size'` and
+//! `'sink.rolling-interval'` (a file is completed at the end of the first epoch after it has this size or
+//! this age; with exactly once also at every checkpoint).
 //!
 //! All tasks of a bounded table share one listing of its files. A followed file is identified by its inode,
 //! creation time and first bytes. If it is renamed, the reader continues; a file that takes over its name is
@@ -91,7 +91,7 @@ impl Connector for FilesystemConnector {
     }
 }
 
-/// A table that is divided into partitions can be written.
+/// A partitioned table can only be written.
 fn describe_partitioned(partitions: &Partitions, options: &FileOptions, columns: &SchemaRef) -> Result<TableTraits> {
     let others = (0..columns.fields().len()).filter(|index| !partitions.keys.contains(columns.field(*index).name()));
     let own = columns.project(&others.collect::<Vec<_>>()).map_err(|e| Error::internal(format!("columns: {e}")))?;

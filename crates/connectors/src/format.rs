@@ -135,7 +135,7 @@ pub(crate) fn batch(schema: &SchemaRef, columns: Vec<ArrayRef>, rows: usize) -> 
         .map_err(|e| Error::internal(format!("a batch of a connector: {e}")))
 }
 
-/// Text from data, for a message: characters that would change how a terminal shows it are escaped.
+/// Text from data, for a message: characters that would affect a terminal are escaped.
 pub(crate) fn printable(text: &str) -> String {
     let mut printable = String::with_capacity(text.len());
     for character in text.chars() {

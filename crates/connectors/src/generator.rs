@@ -32,7 +32,7 @@ trait Generate: Send {
         row
     }
 
-    /// How many of the first `events` events are rows of the table.
+    /// The number of rows of the table among the first `events` events.
     fn rows_within(&self, events: u64) -> u64 {
         events
     }

@@ -1,15 +1,15 @@
-//! What a sink promises: `sink.delivery-guarantee`, and the errors of promises that it cannot keep.
+//! The option `sink.delivery-guarantee`, and the errors of guarantees that cannot be given.
 
 use anabranch_model::{Epoch, Error, Result};
 
 use crate::Options;
 
-/// What a job with checkpoints makes of the sink's rows.
+/// When a job with checkpoints writes the sink's rows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Guarantee {
-    /// They are written as they come; after a failure some are written again.
+    /// As they arrive. After a failure some are written again.
     AtLeastOnce,
-    /// They are written when a checkpoint covers them.
+    /// When a checkpoint covers them.
     ExactlyOnce,
 }
 
@@ -28,7 +28,7 @@ pub(crate) fn no_checkpoints() -> Error {
 }
 
 /// The remedy if a job cannot resume from its checkpoints. With a new place for checkpoints the job gets a
-/// new name. Under that name its sinks do not know earlier results.
+/// new name, under which its sinks do not know earlier results.
 pub(crate) const START_OVER: &str =
     "start over: empty the tables that the job writes, and give it a new 'checkpoint-directory'";
 

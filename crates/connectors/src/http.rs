@@ -1,9 +1,8 @@
-//! Services that answer requests over HTTP with JSON, asked for rows by key. Flink has no connector of its
-//! own for this.
+//! Lookup of rows by key in services that answer HTTP requests with JSON. Flink has no such connector.
 //!
-//! With `{column}` in the `url`, each key is a `GET` of its own, several at a time. The answer is an object
-//! or an array of objects; 404 means that there is no row. Without it, a `POST` sends many keys as a JSON
-//! array of objects. The answer is an array of rows, which contain the keys.
+//! With `{column}` in the `url`, each key is a `GET` request of its own, several at a time. The answer is an
+//! object or an array of objects; 404 means that there is no row. Without `{column}`, a `POST` request sends
+//! many keys as a JSON array of objects. The answer is an array of rows, which contain the keys.
 
 mod caller;
 mod elements;
@@ -23,7 +22,7 @@ use crate::format::json::{JsonDecoder, JsonOptions};
 use crate::format::source_schema;
 use crate::lookup::{ByKey, Caller, Calling};
 
-/// Asks services over HTTP.
+/// Looks up rows in services over HTTP.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct HttpConnector;
 
@@ -73,7 +72,8 @@ impl Connector for HttpConnector {
 
 fn calling(table: HttpTable, spec: &LookupJoinSpec, context: &LookupContext, columns: &SchemaRef) -> Calling {
     let (threads, keys_max) = match table.url.columns().next().is_some() {
-        // One thread sends many requests at a time; a second one while the first waits for its last.
+        // Each thread sends many requests concurrently. A second thread starts while the first waits for its
+        // last answer.
         true => (table.concurrency.min(2), table.concurrency * 8),
         false => (table.concurrency, table.keys_max),
     };

@@ -1,15 +1,15 @@
-//! What people should know of each connector: for `SHOW CONNECTORS`, and for completion.
+//! Descriptions of connectors for users: for `SHOW CONNECTORS`, and for completion.
 
-/// A connector for people.
+/// A description of a connector.
 #[derive(Debug)]
 pub struct ConnectorInfo {
     /// Its name.
     pub name: &'static str,
-    /// What its tables are.
+    /// The kind of its tables.
     pub tables: &'static str,
-    /// Options without which a table cannot be declared, with examples of values.
+    /// Required options, with example values.
     pub needed: &'static [(&'static str, &'static str)],
-    /// Further options; a name that ends in `*` stands for all that begin so.
+    /// Further options; a name that ends in `*` stands for a prefix.
     pub options: &'static [&'static str],
     /// The formats that the option `format` names; empty without it.
     pub formats: &'static [&'static str],
@@ -206,7 +206,7 @@ pub const CONNECTORS: [ConnectorInfo; 11] = [
     },
 ];
 
-/// What is known of a connector.
+/// The description of a connector.
 #[must_use]
 pub fn connector_info(name: &str) -> Option<&'static ConnectorInfo> {
     CONNECTORS.iter().find(|info| info.name == name)
@@ -222,7 +222,7 @@ mod tests {
 
     use super::*;
 
-    /// The options that a connector names if one is unknown, without those of all tables and of the format.
+    /// The options that a connector lists when one is unknown, without those of all tables and of the format.
     fn known(info: &ConnectorInfo) -> BTreeSet<String> {
         let mut options: std::collections::BTreeMap<String, String> =
             info.needed.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect();

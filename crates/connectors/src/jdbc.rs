@@ -2,15 +2,14 @@
 //!
 //! Rows are written by `COPY`, many at a time. In a table without a primary key each row is inserted. With a
 //! primary key, rows go to a temporary table first. From there, two statements insert, update or delete the
-//! latest row of each key. They do so in the order of the keys, so that tasks do not wait for each other in a
-//! circle.
+//! latest row of each key. They process keys in order, so that tasks cannot deadlock.
 //!
 //! At least once, rows are written when there are enough of them, when the input pauses, and at the end of
-//! each epoch. Exactly once, a task holds the rows of a checkpoint as the text that `COPY` takes, and they
-//! are part of the checkpoint. When it is complete, one transaction writes them, together with the number of
-//! the epoch in the table `anabranch_commits`, in the same schema. A commit that is repeated finds that
-//! number and does nothing. Prepared transactions of the database are not used: most servers do not allow
-//! them, and each that a process leaves behind holds locks.
+//! each epoch. Exactly once, a task holds the rows of a checkpoint in the text format of `COPY`, and they are
+//! part of the checkpoint. When it is complete, one transaction writes them, together with the number of the
+//! epoch in the table `anabranch_commits`, in the same schema. A repeated commit finds that number and does
+//! nothing. Prepared transactions of the database are not used: most servers do not allow them, and an
+//! abandoned one keeps its locks.
 
 mod attempts;
 mod cells;

@@ -110,7 +110,7 @@ fn parse(spec: &ConnectorSpec) -> Result<(Table, Content)> {
     Ok((table, content))
 }
 
-/// Opens a writer of records, with the guarantee that the table and the job ask for.
+/// Opens a writer of records, with the guarantee that the table and the job require.
 fn open_sink(table: Table, spec: &SinkSpec, records: Records, context: &TaskContext) -> Result<Box<dyn Sink>> {
     table.notify(context, false);
     Ok(match (&context.delivery, table.guarantee) {

@@ -1,8 +1,8 @@
-//! Tables outside that jobs ask for rows: calls on threads of their own, caches of answers, and tables that
-//! are read as a whole again and again.
+//! Lookups in outside tables: calls on threads of their own, caches of answers, and tables that are read as a
+//! whole periodically.
 //!
-//! The threads belong to one task of a job. When the task is gone they end after their present call. The job
-//! does not wait for them.
+//! The threads belong to one task of a job. When the task has ended, they end after their present call, and
+//! the job does not wait for them.
 
 mod cache;
 mod calls;
@@ -20,15 +20,15 @@ use self::cache::Cache;
 use self::calls::Calls;
 pub(crate) use self::whole::Whole;
 
-/// How often a thread that waits looks whether it is still needed.
+/// How often a waiting thread checks whether it is still needed.
 pub(crate) const LOOK: Duration = Duration::from_millis(50);
 
-/// Calls a table outside. Used by one thread.
+/// Calls an outside table. Used by one thread.
 pub(crate) trait Caller: Send {
     /// The rows with these keys, and perhaps others, in the decoded columns of the table.
     fn call(&mut self, keys: &RecordBatch) -> Result<RecordBatch, Failed>;
 
-    /// Requests that the last call has made.
+    /// Number of requests of the last call.
     fn requests(&self) -> u64 {
         1
     }
@@ -37,9 +37,9 @@ pub(crate) trait Caller: Send {
 /// Why a call has failed.
 #[derive(Debug)]
 pub(crate) enum Failed {
-    /// Another call would fail alike.
+    /// Another call would fail in the same way.
     Final(Error),
-    /// For this reason; another call may succeed.
+    /// Transient, with its reason; another call may succeed.
     Passing(String),
 }
 
@@ -54,11 +54,11 @@ pub(crate) type Open = Box<dyn Fn() -> Result<Box<dyn Caller>> + Send + Sync>;
 
 /// How a table is called.
 pub(crate) struct Calling {
-    /// What is asked, for messages: `the database at ...`.
+    /// The system for messages: `the database at ...`.
     pub(crate) system: String,
-    /// Calls at a time.
+    /// Number of concurrent calls.
     pub(crate) threads: usize,
-    /// Keys of a call.
+    /// Limit of the keys of a call.
     pub(crate) keys_max: usize,
     pub(crate) open: Open,
 }
@@ -100,7 +100,7 @@ impl Lookup for ByKey {
     }
 }
 
-/// What threads share is consistent after each statement.
+/// Locks a value. Shared values are consistent after each statement, so a panic elsewhere does not matter.
 fn lock<T>(shared: &Mutex<T>) -> MutexGuard<'_, T> {
     shared.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -1,6 +1,6 @@
 //! Positions as text: the parts that sources share to write and read them.
 //!
-//! Positions are stored for as long as a job lives and are read by people, so they consist of words and
+//! Positions are stored for as long as a job lives and are read by users, so they consist of words and
 //! numbers: `byte 1733 line 18`, `end`. A position that does not fit the table is an error, never a guess:
 //! reading from the wrong place loses or repeats rows.
 

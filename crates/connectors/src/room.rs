@@ -1,13 +1,13 @@
-//! The memory of an exactly-once writer: rows that no checkpoint covers yet, and rows that are prepared and
-//! not committed.
+//! Limits the memory of an exactly-once writer: rows that no checkpoint covers yet, and rows that are
+//! prepared and not committed.
 //!
-//! The writer cannot hold its own input back: the marker that ends the epoch may be behind rows in its task's
-//! inbox. So it acts on the sources. At an eighth of its bound it requests a checkpoint, which empties it in
-//! time in most jobs. At half of the bound it stops the sources. They end their epochs early, and rows in
-//! flight arrive. When the checkpoint is committed, the sources continue. A spill to disk would not bound the
-//! size of a checkpoint and its transaction.
+//! The writer cannot block its own input: the marker that ends the epoch may be behind rows in its task's
+//! inbox. So it acts on the sources. At an eighth of its limit it requests a checkpoint, which in most jobs
+//! frees the memory in time. At half of the limit it stops the sources. They end their epochs early, and rows
+//! in flight arrive. When the checkpoint is committed, the sources continue. A spill to disk would not bound
+//! the size of a checkpoint and its transaction.
 //!
-//! The rows of one epoch cannot be divided: a writer fails if these alone exceed the bound. Rows in flight
+//! The rows of one epoch cannot be divided: a writer fails if these alone exceed the limit. Rows in flight
 //! when the sources stop also belong to the epoch, so an epoch may always take [`EPOCH_LEAST`].
 
 use std::collections::VecDeque;
@@ -16,26 +16,26 @@ use std::sync::Arc;
 use anabranch_model::{Epoch, Error, Result};
 use anabranch_operators::Host;
 
-/// The share of the bound at which a checkpoint is requested.
+/// The share of the limit at which a checkpoint is requested.
 const REQUEST_SHARE: u64 = 8;
-/// The share of the bound at which sources are held back.
+/// The share of the limit at which sources are held.
 const FULL_SHARE: u64 = 2;
 
-/// The rows of one epoch may always take this many bytes: a batch of a reader, and full channels.
+/// Bytes that the rows of one epoch may always take: a batch of a reader, and full channels.
 const EPOCH_LEAST: u64 = 64 << 20;
 
 /// The memory of one writer. All sizes are in bytes.
 pub(crate) struct Room {
     host: Arc<dyn Host>,
     bound: u64,
-    /// The most that the rows of one epoch may take.
+    /// Limit of the rows of one epoch.
     epoch_max: u64,
     held: u64,
-    /// Held when the present epoch began, or when its input paused.
+    /// Bytes held when the present epoch began, or when its input paused.
     held_before: u64,
-    /// Prepared for these epochs and not committed, oldest first.
+    /// Bytes prepared for these epochs and not committed, oldest first.
     prepared: VecDeque<(Epoch, u64)>,
-    /// A checkpoint was requested for the rows that are held.
+    /// Whether a checkpoint was requested for the held rows.
     has_requested: bool,
     is_full: bool,
 }
@@ -47,7 +47,7 @@ impl Room {
         Room { host, bound, epoch_max, held: 0, held_before: 0, prepared, has_requested: false, is_full: false }
     }
 
-    /// Rows were added; `held` is the size of all that are held now.
+    /// Rows were added; `held` is the size of all held rows now.
     pub(crate) fn wrote(&mut self, held: u64) -> Result<()> {
         self.held = held;
         if held.saturating_sub(self.held_before) > self.epoch_max {
@@ -66,7 +66,7 @@ impl Room {
         self.held_before = self.held;
     }
 
-    /// All that was held is prepared, for the checkpoint of this epoch.
+    /// All held rows are prepared, for the checkpoint of this epoch.
     pub(crate) fn prepared(&mut self, epoch: Epoch) {
         if self.held > 0 {
             self.prepared.push_back((epoch, self.held));

@@ -40,7 +40,7 @@ pub(super) struct Follow {
 pub(super) struct Resumed {
     pub(super) label: String,
     pub(super) position: Position,
-    /// Whether the file had no more bytes there.
+    /// Whether the file had no more bytes after the position.
     pub(super) is_at_end: bool,
     pub(super) tracked: Tracked,
 }
@@ -108,8 +108,8 @@ pub(super) struct Table<'a> {
 }
 
 /// Matches the positions in `from` with the files that are present: by inode and time of birth. If that
-/// fails, for example after the folder was copied, by name and first bytes. Positions that were taken while
-/// the table was not followed are matched by name. A file that is gone must have been read to its end.
+/// fails, for example after the folder was copied, by name and first bytes. Positions from a time when the
+/// table was not followed are matched by name. A missing file must have been read to its end.
 pub(super) fn resume(
     from: &Positions,
     present: &[(PathBuf, FileId)],
@@ -142,7 +142,7 @@ pub(super) fn resume(
     Ok(found)
 }
 
-/// A file that grew was deleted or replaced while the job did not run. One of the tasks reports it.
+/// A file that grew was deleted or replaced while the job was not running. One of the tasks reports it.
 fn report_gone(table: &str, path: &Path, entry: &Entry, context: &TaskContext) {
     let reader = entry.identity.map_or(0, |identity| identity.owner(context.parallelism));
     if reader == context.index {

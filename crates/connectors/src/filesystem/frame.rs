@@ -7,7 +7,7 @@ use memchr::{memchr, memchr2};
 pub(super) enum Framing {
     /// A record is a line; blank lines between records are skipped.
     Lines,
-    /// Every line is a record, also a blank one.
+    /// Every line is a record, even a blank one.
     EveryLine,
     /// A record is a line, but line ends within quoted fields belong to it. A quote opens a field only at its
     /// start.

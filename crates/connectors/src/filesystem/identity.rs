@@ -9,7 +9,7 @@ use std::time::UNIX_EPOCH;
 
 use anabranch_model::{HASH_SEED, hash_bytes};
 
-/// The number of first bytes that identify a file: more than a header has, so that rows are among them.
+/// Number of first bytes that identify a file: more than a header has, so that they include rows.
 const HEAD_BYTES: usize = 4096;
 
 /// A file's identity in its file system. It survives a rename. A file that takes over a name has another
@@ -44,13 +44,13 @@ fn owner(inode: u64, parallelism: u32) -> u32 {
 /// A hash of a file's first bytes. They stay the same while the file grows.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Head {
-    /// How many they are.
+    /// Number of the bytes.
     pub(super) bytes: u64,
     pub(super) hash: u64,
 }
 
 impl Head {
-    /// The first bytes that a file has now.
+    /// The hash of a file's present first bytes.
     pub(super) fn of(file: &File) -> io::Result<Head> {
         Self::first(file, HEAD_BYTES)
     }
@@ -74,7 +74,7 @@ impl Head {
         Ok(self.bytes == 0 || Self::first(file, most)? == *self)
     }
 
-    /// Whether the hash covers as many bytes as it can.
+    /// Whether the hash covers its maximal number of bytes.
     pub(super) fn is_full(&self) -> bool {
         self.bytes >= HEAD_BYTES as u64
     }
@@ -89,7 +89,7 @@ pub(super) struct Identity {
 }
 
 impl Identity {
-    /// Which of `parallelism` tasks read the file, or would read it.
+    /// Which of `parallelism` tasks reads the file.
     pub(super) fn owner(self, parallelism: u32) -> u32 {
         owner(self.inode, parallelism)
     }

@@ -35,7 +35,7 @@ impl Compression {
         }
     }
 
-    /// What a compressed file consists of.
+    /// The name of the parts of a compressed file.
     fn part(self) -> &'static str {
         if self == Compression::Zstd { "frame" } else { "member" }
     }
@@ -83,13 +83,14 @@ pub(super) struct Input {
     /// away.
     stays_open: bool,
     reader: Option<Reader>,
-    /// Decompressed bytes delivered so far.
+    /// Number of decompressed bytes delivered so far.
     position: u64,
     /// Size of the compressed file when it was last opened.
     packed_bytes: u64,
-    /// There were no more bytes at the last read.
+    /// Whether there were no more bytes at the last read.
     is_at_end: bool,
-    /// At the last read, the compressed file ended within a member or frame: its writer is still writing it.
+    /// Whether the compressed file ended within a member or frame at the last read: its writer is still
+    /// writing it.
     is_cut: bool,
 }
 
@@ -131,7 +132,7 @@ impl Input {
         self.reader.is_some()
     }
 
-    /// Decompressed bytes delivered so far.
+    /// Number of decompressed bytes delivered so far.
     pub(super) fn position(&self) -> u64 {
         self.position
     }

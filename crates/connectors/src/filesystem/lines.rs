@@ -15,11 +15,11 @@ use super::position::Position;
 const BLOCK_BYTES: usize = 1 << 20;
 /// The longest record. A longer one is malformed: the reader skips it and never holds all of it in memory.
 const RECORD_BYTES_MAX: usize = 64 << 20;
-/// The number of its first bytes that are reported.
+/// The number of bytes of such a record that are reported.
 const SHOWN_BYTES: usize = 1000;
 /// The number of blocks skipped at a time, before other files are read.
 const BLOCKS_PAST: usize = 16;
-/// The longest CSV record whose quote is still to be closed. Beyond, the quote is taken for damage.
+/// The longest CSV record with an open quote. In a longer one, the quote counts as damage.
 const QUOTED_BYTES_MAX: usize = 4 << 20;
 const BYTE_ORDER_MARK: &[u8] = b"\xef\xbb\xbf";
 
@@ -74,20 +74,20 @@ impl Block {
 pub(super) struct LineReader {
     input: Input,
     framing: Framing,
-    /// The file may grow: its last line is a record only when it has a line end.
+    /// Whether the file may grow: then its last line is a record only if it has a line end.
     follow: bool,
     record_bytes_max: usize,
     /// Bytes read of a record that is not complete.
     rest: Vec<u8>,
-    /// There may be complete records in `rest`.
+    /// Whether there may be complete records in `rest`.
     is_unsplit: bool,
     /// Number of the line at the beginning of `rest`, from 1.
     line: u64,
     /// The record that is being skipped.
     too_long: Option<TooLong>,
-    /// The file was read to its final end.
+    /// Whether the file was read to its final end.
     ended: bool,
-    /// The content of the file was replaced.
+    /// Whether the content of the file was replaced.
     replaced: bool,
 }
 
@@ -121,7 +121,7 @@ impl LineReader {
         self.rest.is_empty() && self.too_long.is_none() && self.input.is_at_end()
     }
 
-    /// Whether reading began there and found nothing yet.
+    /// Whether reading began at this position and found nothing yet.
     pub(super) fn has_read_nothing_since(&self, start: Position) -> bool {
         matches!(start, Position::Text { byte, .. } if self.input.position() == byte)
     }

@@ -11,9 +11,9 @@ use anabranch_model::{Error, Result};
 use super::io_error;
 
 /// The files of the table at `path` in the order of their names: the file itself, or those in the folder and
-/// its folders. Names that begin with `.` or `_` are not read: they are in progress or about the others. A
-/// folder that symbolic links lead to is listed once, under its own name if that is within the table: a link
-/// may lead to a folder that contains it.
+/// its subfolders. Names that begin with `.` or `_` are not read: these files are unfinished or contain
+/// metadata. A folder that symbolic links lead to is listed once, under its own name if that is within the
+/// table: a link may lead to a folder that contains it.
 pub(super) fn files(path: &Path) -> Result<Vec<PathBuf>> {
     check(path)?;
     let mut files = Vec::new();
@@ -39,7 +39,8 @@ pub(super) fn check(path: &Path) -> Result<()> {
         .remedy("check the option 'path'; a relative path begins at the folder in which the program was started"))
 }
 
-/// Lists a folder and those in it, unless that was done. `links`: links to folders that it finds.
+/// Lists a folder and its subfolders, unless it was listed already. `links`: links to folders that were
+/// found.
 fn walk(
     folder: &Path,
     seen: &mut BTreeSet<(u64, u64)>,

@@ -11,7 +11,7 @@ use super::partitions::Partitions;
 use crate::Options;
 use crate::format::Format;
 
-/// What the files hold.
+/// The format of the files.
 #[derive(Clone, Debug)]
 pub(super) enum FileFormat {
     Text(Format),
@@ -19,7 +19,7 @@ pub(super) enum FileFormat {
 }
 
 impl FileFormat {
-    /// End of the files' names.
+    /// The extension of the files' names.
     pub(super) fn extension(&self) -> &'static str {
         match self {
             FileFormat::Text(Format::Json(_)) => "json",
@@ -36,11 +36,11 @@ pub(super) struct FileOptions {
     pub(super) format: FileFormat,
     /// Compression of all text files; `None`: by each file's extension.
     pub(super) compression: Option<Compression>,
-    /// Given: the table is followed.
+    /// If given, the table is followed.
     pub(super) monitor_interval: Option<Duration>,
     pub(super) rolling_bytes: u64,
     pub(super) rolling_interval: Duration,
-    /// Given: the table is written as a folder for each value of some columns.
+    /// If given, the table is partitioned: a folder for each combination of values of some columns.
     pub(super) partitions: Option<Partitions>,
 }
 
@@ -64,11 +64,11 @@ impl FileOptions {
             )
             .remedy("leave the option out"));
         }
-        // Flink's names. Flink's tasks check in this interval whether a file is old enough. Ours check at the
-        // end of each epoch.
+        // Flink's names. In Flink, tasks check at this interval whether a file is old enough. Ours check at
+        // the end of each epoch.
         options.duration("sink.rolling-policy.check-interval")?;
-        // The number of files does not affect the rows. Small files are not merged, and idle ones end with
-        // the interval.
+        // The number of files does not affect the rows. Small files are not merged, and idle files are
+        // completed by the rolling interval.
         options.ignore(&["auto-compaction", "compaction.file-size", "sink.rolling-policy.inactivity-interval"]);
         let rolling_bytes = match options.bytes("sink.rolling-policy.file-size")? {
             None => options.bytes("sink.rolling-size")?,

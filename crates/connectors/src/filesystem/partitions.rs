@@ -1,4 +1,4 @@
-//! A table that is divided by the values of columns: a folder for each value, `dt=2024-01-01/hm=10%3A05`.
+//! A partitioned table: a folder for each combination of values, `dt=2024-01-01/hm=10%3A05`.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -11,12 +11,12 @@ use chrono::{NaiveDate, NaiveDateTime};
 use super::io_error;
 use crate::Options;
 
-/// Which columns divide a table, and when a folder is declared complete.
+/// The columns that partition a table, and when a folder is declared complete.
 #[derive(Clone, Debug)]
 pub(super) struct Partitions {
     /// Names of the columns, the outermost folder first.
     pub(super) keys: Vec<String>,
-    /// In the place of NULL and of empty text.
+    /// Replaces NULL and the empty text.
     default_name: String,
     /// Text that becomes a folder's time when `$column` is replaced by the column's value.
     time_pattern: Option<String>,
@@ -28,17 +28,17 @@ pub(super) struct Partitions {
     pub(super) success: Option<String>,
 }
 
-/// What a folder's completion follows.
+/// When a folder is complete.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Trigger {
     /// The time that has passed since the folder was first written.
     ProcessTime,
-    /// Event time: it has passed the folder's time.
+    /// Event time has passed the folder's time.
     PartitionTime,
 }
 
 impl Partitions {
-    /// The options of a table that is divided by the columns `keys`, which the planner names.
+    /// The options of a table with the partition columns `keys`, which the planner names.
     pub(super) fn read(options: &mut Options<'_>) -> Result<Option<Partitions>> {
         let keys = options.string("partition-keys").map(|keys| keys.split(',').map(str::to_owned).collect::<Vec<_>>());
         let triggers = [("process-time", Trigger::ProcessTime), ("partition-time", Trigger::PartitionTime)];
@@ -70,7 +70,7 @@ impl Partitions {
         }))
     }
 
-    /// The folder of these values, within the table's folder.
+    /// The folder of these values, relative to the table's folder.
     pub(super) fn folder<'a>(&self, values: impl Iterator<Item = &'a str>) -> PathBuf {
         let name = |(key, value): (&String, &str)| {
             let value = if value.is_empty() { &self.default_name } else { value };
@@ -79,7 +79,7 @@ impl Partitions {
         self.keys.iter().zip(values).map(name).collect()
     }
 
-    /// The folders that are there.
+    /// The existing folders.
     pub(super) fn existing(&self, base: &Path) -> Result<Vec<PathBuf>> {
         let mut found = vec![base.to_owned()];
         for key in &self.keys {
@@ -139,7 +139,7 @@ fn parse_zone(name: &str) -> Result<Zone> {
     })
 }
 
-/// Characters that do not go into the name of a folder as they are.
+/// Characters that are escaped in the name of a folder.
 fn is_special(c: char) -> bool {
     c.is_ascii_control() || "\"#%'*/:=?\\{}[]^".contains(c)
 }
@@ -152,7 +152,7 @@ fn escaped(text: &str) -> String {
             false => name.push(c),
         }
     }
-    // The folder itself, and the one above.
+    // The folder itself, and its parent.
     if name == "." || name == ".." { name.replace('.', "%2E") } else { name }
 }
 
@@ -210,7 +210,7 @@ mod tests {
         let zone = Some(parse_zone("America/New_York").unwrap());
         let time_ms = |pattern| Partitions { zone, ..by(&["day"], Some(pattern)) }.time_ms(folder).unwrap();
         assert_eq!(time_ms("$day"), 1_710_046_800_000);
-        // A time that the change of the clock skips.
+        // A time that a change of the clock skips.
         assert_eq!(time_ms("$day 02:30:00"), time_ms("$day 03:30:00"));
         let error = parse_zone("Mars/Olympus").unwrap_err().to_string();
         assert!(error.contains("no time zone 'Mars/Olympus'") && error.contains("watermark-time-zone"), "{error}");

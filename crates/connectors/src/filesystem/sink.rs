@@ -5,9 +5,9 @@
 //!
 //! An epoch that has ended must not be lost, because its source does not read those rows again. The sink
 //! syncs text to disk at the end of each epoch. If the program is killed, the next job that writes the table
-//! completes the hidden files up to their last whole record. A Parquet file keeps the index of its rows at
-//! its end, and only its writer can write that. So the sink completes it with every epoch that has rows,
-//! however small it is. With checkpoints and exactly once, rows of many epochs make one file.
+//! completes the hidden files up to their last whole record. A Parquet file has the index of its rows at its
+//! end, which only its writer can write. So the sink completes it with every epoch that has rows, however
+//! small it is. With checkpoints and exactly once, one file has the rows of many epochs.
 
 mod disk;
 mod exact;

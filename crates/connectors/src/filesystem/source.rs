@@ -63,9 +63,9 @@ struct ReadFile {
     tracked: Option<Tracked>,
     /// `None` until its first turn.
     content: Option<Content>,
-    /// The file had no more records at the last scan.
+    /// Whether the file had no more records at the last scan.
     exhausted: bool,
-    /// The file was deleted or moved out of a followed table.
+    /// Whether the file was deleted or moved out of a followed table.
     is_gone: bool,
 }
 
@@ -95,7 +95,7 @@ impl ReadFile {
         position_text(position, self.identity(), is_at_end)
     }
 
-    /// Where it is read on, and whether it had no more bytes there.
+    /// The position of the next rows, and whether the file had no more bytes there.
     fn output_position(&self) -> (Position, bool) {
         match &self.content {
             None => (self.start, self.starts_at_end),
@@ -107,7 +107,7 @@ impl ReadFile {
         }
     }
 
-    /// Whether it is open, or part of it is in memory.
+    /// Whether it is open, or a part of it is in memory.
     fn is_open(&self) -> bool {
         match &self.content {
             None => false,
@@ -183,7 +183,7 @@ impl FileSource {
     }
 
     /// Adds this task's share of the files of a bounded table. The first start lists them. Every task's
-    /// positions name all of its files, so the positions of a job that resumes are that list.
+    /// positions name all of its files, so the positions of a resumed job are that list.
     fn add_all(&mut self, spec: &SourceSpec, context: &TaskContext, from: Option<&Positions>) -> Result<()> {
         let (mut all, starts) = match from {
             Some(from) => {
@@ -267,8 +267,9 @@ impl FileSource {
         Ok(None)
     }
 
-    /// Whether the partition of a file that was read to its end is closed. In a followed table that holds for
-    /// Parquet files, which are complete when they appear, and for text files that were deleted or replaced.
+    /// Whether the partition of a file that was read to its end is closed. In a followed table this is the
+    /// case for Parquet files, which are complete when they appear, and for text files that were deleted or
+    /// replaced.
     fn is_final(&self, index: usize) -> bool {
         let file = &self.files[index];
         let will_not_grow = match &file.content {
@@ -319,7 +320,7 @@ impl FileSource {
         Ok(next.map(|(batch, malformed)| Rows { partition, batch, malformed }))
     }
 
-    /// Closes a file if as many are open as may be: a held file if there is one, else the file that was read
+    /// Closes a file if the maximal number is open: a held file if there is one, else the file that was read
     /// most recently: its next turn is the furthest away.
     fn leave_room(&mut self, opening: usize) {
         let count = self.files.len();
@@ -396,7 +397,8 @@ impl FileSource {
 }
 
 impl Source for FileSource {
-    /// The files of a bounded table are divided by their places in a list, which other readers may find anew.
+    /// The files of a bounded table are divided by their indexes in a list, which other readers may list
+    /// again.
     fn may_go_on(&self) -> bool {
         self.follow.is_some()
     }

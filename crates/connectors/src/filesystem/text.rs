@@ -18,9 +18,9 @@ use crate::format::{Decode, Format};
 /// A file being read.
 pub(super) struct TextFile {
     reader: LineReader,
-    /// The header that the file must still show.
+    /// The header that the file must have and that was not checked yet.
     header: Option<Header>,
-    /// Records read, and the next of them to decode.
+    /// Records that were read, and the next one to decode.
     block: Option<(Block, usize)>,
 }
 
@@ -83,7 +83,7 @@ impl TextFile {
         self.block.is_none() && self.reader.is_at_end()
     }
 
-    /// Whether reading began there and found nothing yet.
+    /// Whether reading began at this position and found nothing yet.
     pub(super) fn has_read_nothing_since(&self, start: Position) -> bool {
         self.block.is_none() && self.reader.has_read_nothing_since(start)
     }

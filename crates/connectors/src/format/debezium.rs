@@ -33,7 +33,7 @@ pub(crate) const NAME: &str = "debezium-json";
 /// The options of the format.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct DebeziumOptions {
-    /// A record has a schema beside its content.
+    /// Whether a record has a schema beside its content.
     has_schema: bool,
     json: JsonOptions,
 }
@@ -42,17 +42,17 @@ pub(crate) struct DebeziumOptions {
 pub(crate) struct DebeziumDecoder {
     json: JsonDecoder,
     options: DebeziumOptions,
-    /// The wanted columns.
+    /// The columns that the query needs.
     row: Fields,
     /// The units of the records' numbers, if they have a schema.
     units: Option<Units>,
     /// A decoder of columns in other units than milliseconds.
     in_units: Option<(Vec<Unit>, JsonDecoder)>,
-    /// Number of columns that are wanted.
+    /// Number of columns that the query needs.
     columns: usize,
-    /// Which of these identify a row, where rows are read as versions.
+    /// The columns of the key, where rows are read as versions.
     key: Vec<usize>,
-    /// Whether what describes records is wanted.
+    /// Whether the query needs metadata of records.
     describes: bool,
 }
 
@@ -97,13 +97,13 @@ fn properties_type() -> DataType {
     DataType::Map(Arc::new(entries), false)
 }
 
-/// Decoded changes: rows, and of each its weight and the record that it is from.
+/// Decoded changes: rows, each with its weight and its record.
 #[derive(Debug)]
 pub(crate) struct Changes {
     pub(crate) columns: Vec<ArrayRef>,
     pub(crate) weights: Vec<i64>,
     pub(crate) records: Vec<usize>,
-    /// What each row's record says beside the row, if that is wanted.
+    /// The metadata of each row's record, if the query needs it.
     pub(crate) described: Option<Described>,
     /// Records that are no changes, with their errors.
     pub(crate) malformed: Vec<(usize, String)>,
@@ -117,7 +117,7 @@ pub(crate) struct Described {
 }
 
 impl Changes {
-    /// Those of records that follow each other.
+    /// Concatenates the changes of consecutive records.
     fn together(all: Vec<Changes>) -> Result<Changes> {
         let joined = |arrays: Vec<&dyn Array>| Ok::<_, Error>(concat(&arrays)?);
         let count = all.first().map_or(0, |changes| changes.columns.len());
@@ -188,8 +188,8 @@ impl DebeziumOptions {
         Ok(DebeziumOptions { has_schema, json })
     }
 
-    /// A decoder of the columns `projection` of `declared`. `key`: which of these identify a row, if rows are
-    /// read as versions.
+    /// A decoder of the columns `projection` of `declared`. `key`: the columns of the key, if rows are read
+    /// as versions.
     pub(crate) fn decoder(
         &self,
         declared: &SchemaRef,
@@ -197,7 +197,7 @@ impl DebeziumOptions {
         key: Vec<usize>,
         describes: bool,
     ) -> Result<DebeziumDecoder> {
-        // A row without columns does not show whether it is NULL.
+        // Without a column, it would be unknown whether a row is NULL.
         let one = if projection.is_empty() { &[0][..] } else { projection };
         let row = projected(declared, one).map_err(|_| no_columns())?.fields().clone();
         let json = self.json_decoder(&row, describes)?;
@@ -289,7 +289,7 @@ impl DebeziumDecoder {
         let mut beyond =
             if is_plain { Vec::new() } else { units::beyond(&[change.before, change.after], &self.row, units) };
         let mut beyond = beyond.drain(..).peekable();
-        // For each row, which of the two rows of its record it is, and its place there.
+        // For each row: whether it is the row before or after, and the index of its record.
         let mut places = Vec::with_capacity(decoded.batch.num_rows());
         let mut place = 0;
         for (nth, record) in given.into_iter().enumerate() {
@@ -337,7 +337,7 @@ struct Change<'a> {
     before: &'a StructArray,
     after: &'a StructArray,
     op: &'a StringViewArray,
-    /// Of each column that identifies a row: compares those before and after. None: rows are no versions.
+    /// For each column of the key: compares the rows before and after. `None`: rows are not versions.
     keys: Vec<DynComparator>,
 }
 
@@ -351,7 +351,7 @@ impl<'a> Change<'a> {
         Ok(Change { parts, before, after, op: parts[2].as_string_view(), keys })
     }
 
-    /// Whether a version replaces the one before, since its key is the same, or is not said to have changed.
+    /// Whether a version replaces the one before: its key is the same, or is not known to have changed.
     fn replaces(&self, place: usize) -> bool {
         let is_same = || self.keys.iter().all(|compare| compare(place, place).is_eq());
         !self.keys.is_empty() && (self.before.is_null(place) || is_same())

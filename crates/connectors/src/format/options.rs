@@ -8,8 +8,8 @@ use crate::options::no_choice;
 /// Options of one format of a table.
 pub(crate) struct FormatOptions<'o, 'a> {
     options: &'o mut Options<'a>,
-    /// What stands before their names: the name of the format. As in Flink, `key.` or `value.` may precede
-    /// it. The latter counts more.
+    /// The prefixes of their names: the name of the format, optionally after `key.` or `value.`, as in Flink.
+    /// The longer form takes precedence.
     prefixes: Vec<String>,
 }
 
@@ -76,8 +76,8 @@ impl<'o, 'a> FormatOptions<'o, 'a> {
         self.only("encode.ignore-null-fields", "false", "leave it out: NULL is written as null")
     }
 
-    /// Whether fields that cannot be read are NULL. Records that cannot be read are then skipped; the planner
-    /// reads the option for that, too.
+    /// Whether fields that cannot be parsed are NULL. Records that cannot be parsed are then skipped; the
+    /// planner reads this option for that, too.
     pub(crate) fn ignore_errors(&mut self) -> Result<bool> {
         Ok(self.boolean("ignore-parse-errors")?.unwrap_or(false))
     }

@@ -1,9 +1,9 @@
 //! `datagen`: rows of declared columns with random values or sequences, with the options of Flink's connector
 //! of this name.
 //!
-//! A value is a function of the seed, the column's name and the row's number, so it does not depend on which
-//! other columns a query reads. Times are those of the row: what the clock shows when the row is due, less a
-//! random part of `max-past`.
+//! A value is a function of the seed, the column's name and the row's number, so it does not depend on the
+//! other columns that a query reads. Times are relative to that of the row: the clock when the row is due,
+//! minus a random part of `max-past`.
 
 mod fields;
 mod values;

@@ -2,8 +2,8 @@
 //! well-known connector of this name for Flink.
 //!
 //! The names of providers and of options are those of the original; its words are not. A value is a function
-//! of the seed, the column's name and the row's number, as of `datagen`, which makes the collections and the
-//! NULLs. Times are relative to that of the row: what the clock shows when it is due.
+//! of the seed, the column's name and the row's number, as for `datagen`, which generates the collections and
+//! the NULLs. Times are relative to that of the row: the clock when it is due.
 
 mod call;
 mod expression;
@@ -27,7 +27,7 @@ use crate::ownership::not_writable;
 use call::Call;
 pub(super) use expression::Expression;
 
-/// The most elements of a collection.
+/// Limit of the length of a collection.
 const LENGTH_MAX: u32 = 10_000;
 
 /// Generates rows by expressions.
@@ -67,7 +67,7 @@ fn wrong(path: &str, option: &str, remedy: &str) -> Error {
     Error::user(format!("option 'fields.{path}.{option}' does not fit")).remedy(remedy)
 }
 
-/// A column, or a part of one: its elements have its expression.
+/// A column, or a nested part of one: elements have the column's expression.
 fn part(path: &str, field: &Field, seed: u64, left: &mut UnreadOptions<'_>) -> Result<Column> {
     let data_type = field.data_type().clone();
     let content = match &data_type {
@@ -147,13 +147,13 @@ pub(super) fn generate(expression: &Expression, path: &str, column: &Column, cel
         _ => {
             let texts: ArrayRef = Arc::new(texts(expression, key, cells)?);
             match &column.data_type {
-                // As Java reads it: what is not `true` is not.
+                // As in Java: anything but `true` is false.
                 DataType::Boolean => {
                     let texts: &StringArray = arrow::array::AsArray::as_string(&texts);
                     let is_true = texts.iter().map(|text| text.map(|text| text.eq_ignore_ascii_case("true")));
                     Ok(Arc::new(is_true.collect::<BooleanArray>()))
                 }
-                // A time of a day has a date before it.
+                // A time of day follows a date.
                 DataType::Date32 | DataType::Time32(_) | DataType::Time64(_)
                     if matches!(expression.only_call(), Some(Call::Time(_))) =>
                 {

@@ -30,7 +30,7 @@ pub(super) struct Load {
     pub(super) start_ms: Option<i64>,
     /// Events per second of event time, of a table whose rate is unlimited.
     pub(super) time_rate: u64,
-    /// Further options that decide what a row is, as they are written in positions.
+    /// Further options that determine the rows, as they are written in positions.
     pub(super) variant: String,
 }
 
@@ -54,8 +54,8 @@ impl Load {
         Ok(Load { rate, events, seed: seed.unwrap_or(1), partitions, start_ms, time_rate, variant })
     }
 
-    /// The load of a table whose rows are decided by the options `fields.*`, and these options. A table has
-    /// no others.
+    /// The load of a table whose rows are determined by the options `fields.*`, and these options. The table
+    /// has no other options.
     pub(super) fn of_fields(spec: &ConnectorSpec) -> Result<(Self, Vec<(&str, &str)>)> {
         let mut options = Options::new(spec);
         let mut load = Load::read(&mut options)?;
@@ -80,14 +80,14 @@ impl Load {
         }
     }
 
-    /// What decides which row a number stands for, as it is written in positions.
+    /// The options that determine the row of a number, as they are written in positions.
     pub(super) fn identity(&self) -> String {
         let rate = self.rate.map_or_else(|| "unlimited".to_owned(), |rate| rate.to_string());
         let start = self.start_ms.map(|start| format!(" start-time {start}")).unwrap_or_default();
         format!("seed {} rows-per-second {rate}{start}{}", self.seed, self.variant)
     }
 
-    /// Fails if a position was taken with options by which its number stood for another row.
+    /// Fails if the options at the time of a position would give its number another row.
     pub(super) fn check_identity(&self, then: &str) -> Result<()> {
         let now = self.identity();
         let (now_load, now_fields) = now.split_once(FIELDS).unwrap_or((&now, ""));
@@ -121,7 +121,8 @@ impl Load {
     }
 }
 
-/// A hash of the options that decide the values of rows. The end of a sequence is only the end of the table.
+/// A hash of the options that determine the values of rows. The end of a sequence only determines the end of
+/// the table.
 fn hash(of_fields: &[(&str, &str)]) -> u64 {
     let mut said: Vec<_> = of_fields.iter().filter(|(name, _)| !name.ends_with(".end")).collect();
     said.sort_unstable();

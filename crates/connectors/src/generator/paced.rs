@@ -1,9 +1,9 @@
 //! Returns a generator's rows when they are due.
 //!
-//! A partition's position is the number of rows that it has returned, because a row follows from its number.
-//! If event time follows the wall clock, the position also has the time at which the partition began, from
-//! which the rows' times are counted. After a restart such a table is at once as far as the wall clock, like
-//! a log that was written meanwhile. A table with a start time continues at its rate from where it stopped.
+//! A partition's position is the number of rows that it has returned, because its number determines a row. If
+//! event time follows the wall clock, the position also has the time at which the partition began, from which
+//! the rows' times are counted. After a restart such a table catches up with the wall clock at once, like a
+//! log that was written meanwhile. A table with a start time continues at its rate from where it stopped.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -57,7 +57,7 @@ struct Start {
 }
 
 impl Start {
-    /// Reads a position. It ends with the options that decide what its row is.
+    /// Parses a position. It ends with the options that determine its row.
     fn read(text: &str, load: &Load, (table, partition): (&str, &str)) -> Result<Self> {
         let (rows, options) = text.find(" seed ").map_or((text, ""), |at| (&text[..at], &text[at + 1..]));
         if !options.is_empty() {
@@ -232,7 +232,7 @@ impl<G: Generate> Source for PacedSource<G> {
             if self.load.events.is_some() {
                 return Ok(Polled::End);
             }
-            // A task without partitions, of an unbounded table.
+            // A task without partitions, for an unbounded table.
             wait(self.host.as_ref(), wait_at_most);
             return Ok(Polled::Pending);
         };

@@ -26,15 +26,15 @@ use crate::lookup::{Caller, Failed, LOOK};
 
 /// Bytes of an answer.
 const ANSWER_BYTES_MAX: usize = 64 << 20;
-/// How often a request for one key is tried again within a call.
+/// Number of retries of a request for one key within a call.
 const TRIES_AGAIN: u32 = 3;
-/// Pause before the first of these; before the second it is twice as long, and so on.
+/// Pause before the first retry; it doubles for each further one.
 const SOON: Duration = Duration::from_millis(200);
-/// Connections without a request for so long are not used again: few services keep them for longer.
+/// Connections without a request for this time are not reused: few services keep them for longer.
 const IDLE_MAX: Duration = Duration::from_secs(2);
-/// Bytes of an answer that is an error which are read.
+/// Limit of the bytes of an error answer that are read.
 const ERROR_BYTES: usize = 4 << 10;
-/// Characters of an answer in a message.
+/// Limit of the characters of an answer in a message.
 const SHOWN: usize = 200;
 
 /// See the module.
@@ -46,10 +46,10 @@ pub(super) struct HttpCaller {
     /// `None` only while it is dropped.
     runtime: Option<Runtime>,
     columns: SchemaRef,
-    /// Which of them the service is asked by.
+    /// The columns of the lookup key.
     keys: Vec<usize>,
     decoder: JsonDecoder,
-    /// Requests at a time.
+    /// Number of concurrent requests.
     concurrency: usize,
     requests: u64,
 }
@@ -91,7 +91,7 @@ impl HttpCaller {
         })
     }
 
-    /// The different URLs for keys, each with the row of the first key that asks for it.
+    /// The distinct URLs for keys, each with the row of the first key that needs it.
     fn urls(&self, keys: &RecordBatch) -> Result<Vec<(usize, Url)>> {
         let texts = keys.columns().iter().map(|of| Ok(cast(of, &DataType::Utf8)?)).collect::<Result<Vec<_>>>()?;
         let texts: Vec<&StringArray> = texts.iter().map(|of| of.as_string::<i32>()).collect();
@@ -105,7 +105,7 @@ impl HttpCaller {
             };
             // Keys may differ only in columns that are not in the URL.
             let values: Vec<Option<&str>> = self.table.url.columns().map(value).collect();
-            // A key that is no valid segment of a path has no rows.
+            // A key that is no valid path segment has no rows.
             if known.insert(values) && self.table.url.is_named(value) {
                 let url = self.table.url.filled(value).ok_or_else(|| Error::internal("a key that makes no URL"))?;
                 urls.push((row, url));
@@ -133,7 +133,7 @@ impl HttpCaller {
         Ok(concat_batches(&self.columns, &batches).map_err(Error::from)?)
     }
 
-    /// The rows that a service has returned for a key have this key, whether or not they contain it.
+    /// Rows returned for a key get the columns of this key, whether or not they contain it.
     fn with_key(&self, rows: &RecordBatch, key: &RecordBatch) -> Result<RecordBatch> {
         let mut columns: Vec<ArrayRef> = rows.columns().to_vec();
         let first = arrow::array::UInt32Array::from(vec![0; rows.num_rows()]);
@@ -185,7 +185,7 @@ impl HttpCaller {
         }
     }
 
-    /// Waits for answers, or until the job's tasks are ended.
+    /// Waits for answers, or until the job's tasks are cancelled.
     fn wait<T>(&self, requests: impl Future<Output = Result<T, Failed>>) -> Result<T, Failed> {
         let runtime = self.runtime.as_ref().ok_or_else(|| Error::internal("requests without a runtime"))?;
         runtime.block_on(async {
@@ -201,7 +201,8 @@ impl HttpCaller {
     }
 }
 
-/// The answer for one key. What passes is tried again soon, so that the answers for other keys are not lost.
+/// The answer for one key. Transient failures are retried soon, so that the answers for other keys are not
+/// lost.
 async fn answer_for_one(request: RequestBuilder, secrets: &Secrets) -> Result<Vec<u8>, Failed> {
     for tries in 1..=TRIES_AGAIN {
         let Some(copy) = request.try_clone() else { break };
@@ -213,7 +214,7 @@ async fn answer_for_one(request: RequestBuilder, secrets: &Secrets) -> Result<Ve
     answer(request, true, secrets).await
 }
 
-/// How an answer begins, for a message. A service may quote the request, which may hold secrets.
+/// The beginning of an answer, for a message. A service may quote the request, which may contain secrets.
 fn shown(answer: &[u8], secrets: &Secrets) -> String {
     let text = String::from_utf8_lossy(&answer[..answer.len().min(ERROR_BYTES)]);
     printable(&secrets.hide(&text).chars().take(SHOWN).collect::<String>())
@@ -254,8 +255,8 @@ async fn answer(request: RequestBuilder, may_be_missing: bool, secrets: &Secrets
     }
 }
 
-/// Sends a request, on another connection if the service has closed the first one: that says nothing of the
-/// service.
+/// Sends a request, and retries on another connection if the service has closed the first one, which is
+/// normal for idle connections.
 async fn sent(request: RequestBuilder) -> reqwest::Result<Response> {
     let again = request.try_clone();
     match (request.send().await, again) {
@@ -266,7 +267,7 @@ async fn sent(request: RequestBuilder) -> reqwest::Result<Response> {
     }
 }
 
-/// Why a request has no answer, without its URL, which may hold a secret.
+/// Why a request has no answer. Omits its URL, which may contain a secret.
 fn passing(error: &reqwest::Error) -> Failed {
     let mut reason = if error.is_timeout() { "no answer in time".to_owned() } else { "no answer".to_owned() };
     let mut source = std::error::Error::source(error);

@@ -1,8 +1,7 @@
-//! Divides an answer into its rows: the elements of a JSON array, or the object that it is. Whether these are
-//! JSON, the decoder finds out.
+//! Divides an answer into its rows: the elements of a JSON array, or the single object. The decoder checks
+//! that these are JSON.
 
-/// The rows of an answer; none if it is empty or `null`. Fails if it is something else than an array or an
-/// object.
+/// The rows of an answer; none if it is empty or `null`. Fails if it is neither an array nor an object.
 pub(super) fn elements(answer: &[u8]) -> Result<Vec<&[u8]>, String> {
     let answer = answer.trim_ascii();
     match answer.first() {

@@ -14,18 +14,18 @@ const CONCURRENCY: usize = 8;
 const CONCURRENCY_MAX: usize = 256;
 const KEYS: usize = 500;
 
-/// What `WITH (...)` says.
+/// The options in `WITH (...)`.
 #[derive(Clone)]
 pub(super) struct HttpTable {
     pub(super) url: Template,
     pub(super) headers: HeaderMap,
-    /// What a message must not quote.
+    /// Secrets that messages must not contain.
     pub(super) secrets: Secrets,
-    /// How long a request may take.
+    /// Time limit of a request.
     pub(super) timeout: Duration,
-    /// Requests of a task at a time.
+    /// Concurrent requests of a task.
     pub(super) concurrency: usize,
-    /// Keys of a request.
+    /// Limit of the keys of a request.
     pub(super) keys_max: usize,
 }
 

@@ -48,7 +48,7 @@ impl Template {
         Ok(template)
     }
 
-    /// The columns whose values it needs.
+    /// The columns whose values it contains.
     pub(super) fn columns(&self) -> impl Iterator<Item = &str> {
         self.pieces.iter().filter_map(|piece| match piece {
             Piece::Column(name) => Some(name.as_str()),
@@ -56,7 +56,7 @@ impl Template {
         })
     }
 
-    /// The URL for these values. `None`: it is none.
+    /// The URL for these values. `None`: the result is no URL.
     pub(super) fn filled<'v>(&self, value: impl Fn(&str) -> Option<&'v str>) -> Option<Url> {
         let mut text = String::new();
         for piece in &self.pieces {
@@ -68,8 +68,8 @@ impl Template {
         Url::parse(&text).ok()
     }
 
-    /// Whether each segment of the path with a value in it is a name. An empty segment, `.` and `..` would
-    /// lead to another resource.
+    /// Whether each path segment with a value is a plain name. An empty segment, `.` or `..` would lead to
+    /// another resource.
     pub(super) fn is_named<'v>(&self, value: impl Fn(&str) -> Option<&'v str>) -> bool {
         let (mut segment, mut has_value) = (String::new(), false);
         for piece in &self.pieces {
@@ -100,12 +100,12 @@ impl Template {
     }
 }
 
-/// Whether a path drops this segment, or it is empty.
+/// Whether URLs drop this path segment, or it is empty.
 fn is_dots(segment: &str) -> bool {
     matches!(segment.replace("%2E", ".").replace("%2e", ".").as_str(), "" | "." | "..")
 }
 
-/// Writes a value so that it is one value in a path and in a query, whatever it contains.
+/// Escapes a value for a path and a query.
 fn escape(value: &str, out: &mut String) {
     const DIGITS: &[u8; 16] = b"0123456789ABCDEF";
     for byte in value.bytes() {
@@ -120,7 +120,7 @@ fn escape(value: &str, out: &mut String) {
 }
 
 impl fmt::Display for Template {
-    /// Without the query, which may hold a secret.
+    /// Omits the query, which may contain a secret.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for piece in &self.pieces {
             match piece {

@@ -1,4 +1,4 @@
-//! Retries failures that may pass, for a bounded time, and notifies the user.
+//! Retries transient failures, for a bounded time, and notifies the user.
 
 use std::cell::Cell;
 use std::sync::Arc;
@@ -16,7 +16,7 @@ const PAUSE_MAX: Duration = Duration::from_secs(2);
 const LOOK: Duration = Duration::from_millis(50);
 /// How long attempts fail before the user is notified.
 const NOTICE_AFTER: Duration = Duration::from_secs(3);
-/// What to do about values that the database does not take.
+/// The remedy for values that the database refuses.
 const VALUES: &str = "change the columns of the database's table";
 
 /// The attempts of one task.
@@ -39,7 +39,7 @@ impl Attempts {
         }
     }
 
-    /// Tries until something succeeds, fails for good, or its time is over, which an option says.
+    /// Retries until something succeeds, fails permanently, or the time limit of an option is over.
     pub(super) fn repeat<T>(
         &self,
         timeout: Duration,

@@ -1,4 +1,4 @@
-//! Rows as the text that `COPY` takes: a line per row, values divided by tabs. The database converts it to
+//! Rows in the text format of `COPY`: a line per row, values separated by tabs. The database converts it to
 //! the types of its columns.
 
 use anabranch_dataflow::sql_name;
@@ -9,7 +9,7 @@ use arrow::datatypes::{DataType, Field};
 
 /// Values of a column.
 enum Cells {
-    /// Texts that have nothing to escape: numbers, times.
+    /// Texts without characters to escape: numbers, times.
     Plain(StringArray),
     Text(StringArray),
     Bytes(ArrayRef),
@@ -33,8 +33,8 @@ pub(super) fn check_column(field: &Field) -> Result<()> {
         .remedy("select the fields as columns of their own, or convert: JSON_STRING(...)"))
 }
 
-/// Appends the rows of a batch. `before` writes what a line begins with. Fails, and appends nothing, if a
-/// text has a zero byte: no database takes it, and later the row would already be part of a checkpoint.
+/// Appends the rows of a batch. `before` writes the beginning of a line. Fails, and appends nothing, if a
+/// text has a zero byte: no database accepts it, and later the row would already be part of a checkpoint.
 pub(super) fn append_rows(
     out: &mut Vec<u8>,
     batch: &RecordBatch,
@@ -58,7 +58,7 @@ pub(super) fn append_rows(
     match out[begin..].iter().position(|byte| *byte == 0) {
         None => Ok(()),
         Some(zero) => {
-            // Tabs and ends of lines are between values only: those of values are escaped.
+            // Tabs and line ends only separate values: within values they are escaped.
             let line = out[begin + zero..].split(|byte| *byte == b'\n').next().unwrap_or_default();
             let after = line.iter().filter(|byte| **byte == b'\t').count();
             out.truncate(begin);

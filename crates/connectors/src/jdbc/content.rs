@@ -1,4 +1,4 @@
-//! The rows of a checkpoint interval: what the committable of the exactly-once writer holds.
+//! The rows of a checkpoint interval: the content of a committable of the exactly-once writer.
 //!
 //! Frozen layout of version 1, integers little-endian:
 //!
@@ -21,7 +21,7 @@ use crate::guarantee::START_OVER;
 
 const MAGIC: &[u8; 5] = b"ABJD\x01";
 
-/// Rows that are gathered.
+/// Rows being gathered.
 pub(super) struct Gathered {
     layout: Layout,
     /// Number of columns before the weight, if rows have weights.
@@ -35,7 +35,7 @@ pub(super) struct Gathered {
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Content {
     pub(super) layout: Layout,
-    /// Some rows delete.
+    /// Whether some rows are deletions.
     pub(super) has_gone: bool,
     pub(super) rows: Bytes,
 }
@@ -66,7 +66,7 @@ impl Gathered {
         self.rows
     }
 
-    /// Their memory.
+    /// Memory of the rows.
     pub(super) fn bytes(&self) -> u64 {
         self.text.len() as u64
     }

@@ -8,14 +8,14 @@ use tokio_postgres::error::DbError;
 pub(super) enum Failure {
     /// Another attempt would fail in the same way.
     Final(Error),
-    /// For this reason; another attempt, with a new connection, may succeed.
+    /// Transient, with its reason; another attempt, with a new connection, may succeed.
     Passing(String),
-    /// The database does not take a value. The remedy depends on the origin of the rows.
+    /// The database refuses a value. The remedy depends on the origin of the rows.
     Value(String),
 }
 
 impl Failure {
-    /// Says what to do about values that are refused.
+    /// Adds the remedy for refused values.
     pub(super) fn of_values(self, remedy: &str) -> Failure {
         match self {
             Failure::Value(reason) => {
@@ -61,7 +61,7 @@ fn of_client(error: &tokio_postgres::Error) -> Failure {
     Failure::Final(Error::outside(format!("the connection to the database failed: {reason}")))
 }
 
-/// By the classes of the server's codes.
+/// Classifies errors by the classes of the server's codes.
 fn classify(refusal: &DbError) -> Failure {
     let code = refusal.code().code();
     let mut reason = refusal.message().to_owned();
@@ -89,8 +89,8 @@ fn classify(refusal: &DbError) -> Failure {
     Failure::Final(error)
 }
 
-/// Whether an error of this code may be gone later: the server starts, stops or is a standby for a while,
-/// lacks something, had to choose between transactions, or failed itself.
+/// Whether an error of this code may be transient: the server is starting, stopping or on standby, lacks
+/// resources, has aborted a transaction for another one, or had an internal failure.
 fn passes(code: &str) -> bool {
     matches!(&code[..code.len().min(2)], "08" | "40" | "53" | "57" | "58" | "XX") || matches!(code, "25006" | "55P03")
 }

@@ -1,11 +1,11 @@
-//! Names of a writer's connections. The next owner of the job finds connections that are left by their names,
+//! Names of a writer's connections. By these names, the next owner of the job finds abandoned connections,
 //! and ends them.
 //!
-//! A process that is frozen keeps its connections: the kernel answers for it, so the server finds nothing
-//! wrong. If it was in the midst of a transaction, its locks make the next owner of the job wait. So a writer
-//! ends the connections of older incarnations when it connects. The server lets a user do so with connections
-//! of the same user. A transaction that ends that way has written nothing. The table of commits prevents
-//! later writes by a process that has lost its job.
+//! A frozen process keeps its connections: the kernel answers for it, so the server finds nothing wrong. If a
+//! transaction was in progress, its locks block the next owner of the job. So a writer ends the connections
+//! of older incarnations when it connects. The server allows this for connections of the same user. A
+//! transaction that ends that way has written nothing. The table of commits prevents later writes by a
+//! process that has lost its job.
 
 use anabranch_operators::{Former, TaskContext};
 
@@ -13,9 +13,9 @@ use super::failure::Failure;
 use super::options::JdbcTable;
 use super::session::{Bounds, Session};
 
-/// The server cuts names off after this many bytes.
+/// The server truncates names to this number of bytes.
 const NAME_MAX: usize = 63;
-/// The end of a scope, which distinguishes the job and the writer, has this many bytes at most.
+/// Limit of the bytes of a scope's suffix, which identifies the job and the writer.
 const SCOPE_MAX: usize = 32;
 
 /// Names of the form `anabranch SCOPE/TASK/INCARNATION`: those of older incarnations, and other connections
@@ -27,13 +27,13 @@ const END_FORMER: &str = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity
        AND (split_part(substring(application_name from '[^ ]+$'), '/', 3)::numeric < $2::text::numeric \
             OR substring(application_name from '[^ ]+$') = $3) ELSE false END";
 
-/// Who writes.
+/// The identity of a writer.
 pub(super) struct Identity {
     session_name: String,
-    /// Ends of the scopes that the writer has or had.
+    /// Suffixes of the present and former scopes of the writer.
     scopes: Vec<String>,
     incarnation: String,
-    /// How the session's name ends.
+    /// The suffix of the session's name.
     own: String,
 }
 
@@ -52,7 +52,7 @@ impl Identity {
         &self.session_name
     }
 
-    /// Ends connections that older incarnations or this task have left.
+    /// Ends abandoned connections of older incarnations or of this task.
     pub(super) fn end_former(&self, session: &Session, bounds: &Bounds<'_>) -> Result<(), Failure> {
         session.run(bounds, async {
             let parameters: [&(dyn tokio_postgres::types::ToSql + Sync); 3] =

@@ -1,5 +1,5 @@
-//! Asks the database for the rows of many keys by one statement, whose parameters are arrays of keys as text.
-//! Rows have the same form as when the table is read.
+//! Looks up the rows of many keys by one statement, whose parameters are arrays of keys as text. Rows have
+//! the same form as when the table is read.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -22,16 +22,16 @@ use crate::format::json::{JsonDecoder, JsonOptions};
 use crate::format::{Decode, Decoded, batch, printable, source_schema};
 use crate::lookup::{Caller, Calling, Failed};
 
-/// Connections of a task.
+/// Number of connections of a task.
 const CALLS: usize = 4;
-/// Keys of a statement.
+/// Limit of the keys of a statement.
 const KEYS: usize = 10_000;
-/// How long the database may take for an answer.
+/// Time limit for an answer of the database.
 const PATIENCE: Duration = Duration::from_secs(30);
-/// What to do about values that the database does not take.
+/// The remedy for values that the database refuses.
 const VALUES: &str = "compare a column of the same type in ON, or filter such rows out before";
 
-/// How a table is asked.
+/// How a table is looked up.
 pub(super) fn calling(table: JdbcTable, spec: &LookupJoinSpec, context: &LookupContext) -> Result<Calling> {
     let columns = source_schema(&spec.table)?;
     columns.fields().iter().try_for_each(|field| check_column(field))?;
@@ -62,7 +62,7 @@ struct JdbcCaller {
     spec: SourceSpec,
     task: TaskContext,
     columns: SchemaRef,
-    /// Which of them the table is asked by.
+    /// The columns of the lookup key.
     keys: Vec<usize>,
     decoder: JsonDecoder,
     connected: Option<(Session, Statement)>,
@@ -76,7 +76,7 @@ impl Caller for JdbcCaller {
         };
         let texts = texts(keys)?;
         let records = self.records(&texts).map_err(|failure| {
-            // The state of the connection is not known.
+            // The state of the connection is unknown.
             self.connected = None;
             failed(failure, &self.table.url)
         })?;
@@ -117,7 +117,7 @@ impl JdbcCaller {
     }
 }
 
-/// The keys as the parameters of a statement. Keys that no text in the database can equal are left out.
+/// The keys as the parameters of a statement. Keys that equal no text in the database are omitted.
 fn texts(keys: &RecordBatch) -> Result<Vec<Vec<Option<String>>>> {
     let columns = keys.columns().iter().map(|column| Ok(cast(column, &DataType::Utf8)?)).collect::<Result<Vec<_>>>()?;
     let columns: Vec<&StringArray> = columns.iter().map(|column| column.as_string::<i32>()).collect();
@@ -127,7 +127,7 @@ fn texts(keys: &RecordBatch) -> Result<Vec<Vec<Option<String>>>> {
     Ok(columns.iter().map(|column| rows.iter().map(|row| Some(column.value(*row).to_owned())).collect()).collect())
 }
 
-/// A connection, and the statement that asks.
+/// A connection, and the statement of the lookup.
 fn connect(
     table: &JdbcTable,
     columns: &SchemaRef,
@@ -144,8 +144,8 @@ fn connect(
             DataType::Float32 => "real".to_owned(),
             other => type_name(other).unwrap_or("text").to_owned(),
         };
-        // If the database's column is no text, a key that is a text is converted to the column's type, so
-        // that an index can be used.
+        // If the database's column is not text, a text key is converted to the column's type, so that an
+        // index can be used.
         let of = match target.type_of(*key, &session, bounds)? {
             (known, false) if declared == "text" => known,
             _ => declared,

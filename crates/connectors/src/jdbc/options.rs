@@ -16,32 +16,32 @@ const DELIVERY_TIMEOUT: Duration = Duration::from_secs(120);
 const BUFFER_BYTES: u64 = 256 << 20;
 const PARTITIONS_MAX: u32 = 10_000;
 
-/// What `WITH (...)` says.
+/// The options in `WITH (...)`.
 #[derive(Clone)]
 pub(super) struct JdbcTable {
     pub(super) url: Url,
-    /// As SQL writes it, with or without a schema.
+    /// In the syntax of SQL, with or without a schema.
     pub(super) table: String,
     pub(super) username: Option<String>,
     pub(super) password: Option<String>,
-    /// At least once: rows of one statement, and how long they wait for it.
+    /// At least once: limit of the rows of one statement, and of their waiting time.
     pub(super) flush_rows: usize,
     pub(super) flush_interval: Duration,
-    /// How long to try to connect at the start.
+    /// Time limit for connecting at the start.
     pub(super) connecting: Duration,
-    /// How long to try to write rows.
+    /// Time limit for writing rows.
     pub(super) delivery_timeout: Duration,
     pub(super) guarantee: Option<Guarantee>,
     pub(super) buffer_bytes: u64,
-    /// Reading is divided.
+    /// The ranges that are read in parallel.
     pub(super) ranges: Option<Ranges>,
 }
 
-/// Which parts of a table are read by a statement each: `scan.partition.*`.
+/// The ranges of a table that are read by one statement each: `scan.partition.*`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Ranges {
     pub(super) column: String,
-    /// Both bounds belong to the range.
+    /// Inclusive bounds.
     pub(super) bounds: Vec<(i64, i64)>,
 }
 
@@ -70,7 +70,7 @@ impl Ranges {
     }
 }
 
-/// Ranges of equal size; where that is not possible, the first ones have a value more.
+/// Ranges of equal size, except for the remainder: the first ones have one value more.
 fn divided(least: i64, most: i64, count: u32) -> Vec<(i64, i64)> {
     let values = i128::from(most) - i128::from(least) + 1;
     let count = i128::from(count).min(values);
@@ -99,7 +99,7 @@ impl JdbcTable {
             buffer_bytes: options.bytes("sink.buffer-bytes")?.unwrap_or(BUFFER_BYTES),
             ranges: Ranges::read(&mut options)?,
         };
-        // How long it is tried says `sink.delivery.timeout`.
+        // `sink.delivery.timeout` limits the retries.
         options.ignore(&["sink.max-retries", "scan.fetch-size", "scan.auto-commit"]);
         options.finish()?;
         if let Some(driver) = driver.filter(|driver| *driver != "org.postgresql.Driver") {

@@ -1,7 +1,7 @@
 //! A connection to the database, used by one thread.
 //!
-//! It makes progress only during calls. A call gives up when the job's tasks are being ended, or when its
-//! time is over. Its connection cannot be used any more then.
+//! It makes progress only during calls. A call gives up when the job's tasks are cancelled, or when its time
+//! limit is over. Its connection is unusable then.
 
 use std::future::Future;
 use std::pin::pin;
@@ -20,9 +20,9 @@ use super::options::JdbcTable;
 use super::tls::Tls;
 use super::url::Encryption;
 
-/// How often a call looks whether it is to give up.
+/// How often a call checks whether it must give up.
 const LOOK: Duration = Duration::from_millis(100);
-/// How long one host may take to answer.
+/// Time limit for one host to answer.
 const CONNECTING: Duration = Duration::from_secs(10);
 /// When the kernel probes a silent server, and when it gives up.
 const KEEPALIVE: Duration = Duration::from_secs(15);
@@ -30,10 +30,10 @@ const KEEPALIVE: Duration = Duration::from_secs(15);
 const PIECE: usize = 256 << 10;
 /// Times without a zone are UTC, and so are the times that are written.
 ///
-/// A connection that is lost does not keep its locks for long. The server ends a transaction that has waited
-/// two minutes for its next statement. It ends one that waits for rows of a `COPY` when the kernel finds,
-/// after half a minute, that the peer is gone. It ends one in the midst of a statement where it can check the
-/// connection meanwhile (PostgreSQL 14 on Linux).
+/// A lost connection does not keep its locks for long. The server ends a transaction that has waited two
+/// minutes for its next statement. It ends one that waits for rows of a `COPY` when the kernel finds, after
+/// half a minute, that the peer is gone. It ends one during a statement where it can check the connection
+/// meanwhile (PostgreSQL 14 on Linux).
 const SETTINGS: &str = "SET TimeZone = 'UTC'; SET DateStyle = 'ISO'; SET IntervalStyle = 'postgres'; SET bytea_output = 'hex'; \
      SET client_min_messages = 'warning'; SET idle_in_transaction_session_timeout = '120s'; SET standard_conforming_strings = on; \
      SET tcp_keepalives_idle = 15; SET tcp_keepalives_interval = 5; SET tcp_keepalives_count = 3; \
@@ -43,25 +43,25 @@ const SETTINGS: &str = "SET TimeZone = 'UTC'; SET DateStyle = 'ISO'; SET Interva
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Purpose {
     Read,
-    /// Of several hosts, standbys are passed over.
+    /// Of several hosts, standbys are skipped.
     Write,
 }
 
-/// Until when a call may take.
+/// Limits of a call.
 #[derive(Clone, Copy)]
 pub(super) struct Bounds<'a> {
     pub(super) deadline: Nanos,
     pub(super) clock: &'a dyn Clock,
     pub(super) host: &'a dyn Host,
-    /// Called again and again while the database does not answer, with the time since which it has not.
+    /// Called repeatedly while the database does not answer, with the time since which it has not.
     pub(super) waits: &'a dyn Fn(Nanos),
 }
 
-/// For calls whose failure is not reported.
+/// For calls that do not report delays.
 pub(super) fn in_silence(_since: Nanos) {}
 
 impl Bounds<'_> {
-    /// Whether there is no time left.
+    /// Whether the time limit is over.
     pub(super) fn are_over(&self) -> bool {
         self.clock.now() >= self.deadline || self.host.is_cancelled()
     }
@@ -85,7 +85,7 @@ impl Drop for Driver {
 }
 
 impl Session {
-    /// Connects. The database shows the connection under this name, or under that of the option `url`.
+    /// Connects. The connection has this name at the server, unless the option `url` gives another one.
     pub(super) fn open(
         table: &JdbcTable,
         purpose: Purpose,
@@ -135,7 +135,7 @@ impl Session {
 
     /// Sends rows to a statement of `COPY ... FROM STDIN`.
     pub(super) fn copy(&self, statement: &str, rows: &Bytes, bounds: &Bounds<'_>) -> Result<(), Failure> {
-        // Each piece is a sign of life.
+        // Each piece counts as an answer.
         let mut sink = Box::pin(self.run(bounds, async { Ok(self.client.copy_in::<_, Bytes>(statement).await?) })?);
         for start in (0..rows.len()).step_by(PIECE) {
             let piece = rows.slice(start..rows.len().min(start + PIECE));

@@ -13,11 +13,11 @@ fn gathered(writer: &Writer, spec: &SinkSpec) -> Gathered {
     Gathered::new(writer.layout.clone(), spec.updating.then(|| spec.schema.fields().len()))
 }
 
-/// Writes rows as they come.
+/// Writes rows as they arrive.
 pub(super) struct JdbcSink {
     writer: Writer,
     gathered: Gathered,
-    /// When the oldest row came that was not written yet.
+    /// When the oldest unwritten row arrived.
     since: Option<Nanos>,
 }
 
@@ -51,7 +51,7 @@ impl Sink for JdbcSink {
         self.write_gathered()
     }
 
-    /// Committables from when the table was written exactly once.
+    /// Commits committables from a time when the table was written exactly once.
     fn commit(&mut self, committable: &Committable) -> Result<()> {
         let content = Content::parse(&committable.content)?;
         self.writer.commit(&content, (committable.task, committable.epoch), true)
@@ -68,7 +68,7 @@ pub(super) struct ExactJdbcSink {
     gathered: Gathered,
     room: Room,
     task: u32,
-    /// Committables of earlier incarnations are being committed.
+    /// Whether committables of earlier incarnations are being committed.
     is_restoring: bool,
 }
 
@@ -86,7 +86,7 @@ impl Sink for ExactJdbcSink {
         self.room.wrote(self.gathered.bytes())
     }
 
-    /// No checkpoint covers the epoch: its rows wait for the one that does.
+    /// No checkpoint covers the epoch: its rows wait for the next one.
     fn flush(&mut self) -> Result<()> {
         self.room.flushed();
         Ok(())

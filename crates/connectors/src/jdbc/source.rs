@@ -1,11 +1,11 @@
 //! Reads a table once, with the columns that the query needs.
 //!
 //! One statement reads all rows, in one snapshot of the database, as JSON objects: the database converts
-//! values to the types of the declaration, and the decoder of JSON makes columns of them. Rows arrive as they
-//! are polled: a slow query holds the database back.
+//! values to the declared types, and the JSON decoder produces the columns. Rows arrive as they are polled: a
+//! slow query slows the database down.
 //!
 //! With `scan.partition.*`, a statement reads a range of values of a column, and tasks share the ranges.
-//! These are different snapshots. As in Flink, rows outside of all ranges are not read.
+//! Their snapshots differ. As in Flink, rows outside of all ranges are not read.
 //!
 //! The rows of a table have no order, so a reader cannot resume where another one stopped. The static side of
 //! a join is read again at every start. A job that has read a part of a table as a stream cannot be resumed.
@@ -33,13 +33,13 @@ use crate::guarantee::START_OVER;
 use crate::ownership::Announcements;
 use crate::positions::{END, foreign, number, numbered, unreadable};
 
-/// The name of the only partition, if reading is not divided.
+/// The name of the only partition, without ranges.
 const PARTITION: &str = "table";
 /// The connection makes progress only while a poll waits.
 const LEAST_WAIT: Duration = Duration::from_millis(1);
-/// How long the database may take for its next rows. It may have to sort or to wait for locks.
+/// Time limit for the database's next rows. It may have to sort or to wait for locks.
 const PATIENCE: Duration = Duration::from_secs(3600);
-/// What to do about values that the database cannot convert.
+/// The remedy for values that the database cannot convert.
 const VALUES: &str = "declare the column as STRING, or change the value in the database";
 /// Batches have fewer rows than usual if these take more than this.
 const BATCH_BYTES: usize = 8 << 20;
@@ -54,7 +54,7 @@ pub(super) struct JdbcSource {
     announcements: Announcements,
     columns: SchemaRef,
     decoder: JsonDecoder,
-    /// Whether a query wants no column: only rows are counted then.
+    /// Whether a query needs no column, only the number of rows.
     counts_only: bool,
     batch_rows: usize,
     /// Since when polls have found no row.
@@ -63,17 +63,17 @@ pub(super) struct JdbcSource {
     attempts: Attempts,
 }
 
-/// What one statement reads: the table, or the rows of a range of values.
+/// The scope of one statement: the table, or a range of values.
 struct Portion {
     partition: u32,
     name: String,
     range: Option<(i64, i64)>,
-    /// Rows that were returned.
+    /// Number of rows that were returned.
     rows: u64,
     is_over: bool,
 }
 
-/// Rows on their way.
+/// Rows in transit.
 struct Reading {
     // Before the session: its connection must be there to end it.
     stream: Pin<Box<RowStream>>,
@@ -89,7 +89,7 @@ pub(super) fn check_column(field: &Field) -> Result<()> {
     })
 }
 
-/// A column in the form that the decoder takes for the type.
+/// The expression that selects a column in the form that the decoder expects for the type.
 pub(super) fn select(column: &str, data_type: &DataType) -> Option<String> {
     Some(match data_type {
         DataType::Float32 => format!("{column}::real"),
@@ -100,7 +100,7 @@ pub(super) fn select(column: &str, data_type: &DataType) -> Option<String> {
     })
 }
 
-/// The database's type for one of the declaration.
+/// The database's type for a declared type.
 pub(super) fn type_name(data_type: &DataType) -> Option<&'static str> {
     Some(match data_type {
         DataType::Utf8View => "text",
@@ -195,7 +195,7 @@ impl JdbcSource {
     }
 }
 
-/// Whether a part was read to its end. A table that was read in part cannot be resumed.
+/// Whether a part was read to its end. A partially read table cannot be resumed.
 fn has_ended(from: Option<&Positions>, name: &str, table: &str) -> Result<bool> {
     let Some(text) = from.and_then(|from| from.get(name)) else { return Ok(false) };
     if text == END {

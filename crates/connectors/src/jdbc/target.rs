@@ -6,8 +6,8 @@ use tokio_postgres::types::Type;
 use super::failure::Failure;
 use super::session::{Bounds, Session};
 
-/// Rows of a table with a primary key, on their way. Its columns are `place`, the order of the rows, `gone`,
-/// whether they delete, and `c0`, `c1`, ...
+/// Rows to write to a table with a primary key. The columns are `place`, the order of the rows, `gone`,
+/// whether they are deletions, and `c0`, `c1`, ...
 const STAGING: &str = "pg_temp.anabranch_rows";
 
 const FIND_TABLE: &str = "SELECT quote_ident(n.nspname), quote_ident(c.relname), c.oid FROM pg_class c \
@@ -18,29 +18,29 @@ const FIND_COLUMNS: &str = "SELECT attname::text, quote_ident(attname) FROM pg_a
 const FIND_TYPE: &str = "SELECT format_type(a.atttypid, NULL), t.typcategory = 'S' FROM pg_attribute a \
      JOIN pg_type t ON t.oid = a.atttypid WHERE a.attrelid = to_regclass($1) AND quote_ident(a.attname) = $2";
 
-/// Which table is written, and how.
+/// The table to write, and its columns.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Layout {
-    /// As the user wrote it.
+    /// In the user's spelling.
     pub(super) table: String,
     pub(super) columns: Vec<String>,
-    /// The columns of the primary key, among these; without any, all rows are new.
+    /// The indexes of the primary key's columns; without a primary key, all rows are inserted.
     pub(super) key: Vec<usize>,
 }
 
 /// A table that exists.
 pub(super) struct Target {
     layout: Layout,
-    /// As statements write it.
+    /// In the syntax of SQL.
     schema: String,
-    /// With its schema, as statements write it.
+    /// With its schema, in the syntax of SQL.
     name: String,
-    /// The columns as statements write them.
+    /// In the syntax of SQL.
     columns: Vec<String>,
 }
 
 impl Target {
-    /// Looks a table up, and makes the connection ready for writing it.
+    /// Looks a table up, and prepares the connection for writing it.
     pub(super) fn open(session: &Session, layout: &Layout, bounds: &Bounds<'_>) -> Result<Target, Failure> {
         let found = session.run(bounds, async {
             let statement = session.client.prepare_typed(FIND_TABLE, &[Type::TEXT]).await?;
@@ -58,7 +58,7 @@ impl Target {
         let target = Target { layout: layout.clone(), name: format!("{schema}.{name}"), schema, columns };
         if !layout.key.is_empty() {
             session.execute(&target.staging(), bounds)?;
-            // Fails if there is no such key.
+            // Fails if the table has no such key.
             session.execute(&format!("EXPLAIN {}", target.upsert()), bounds)?;
         }
         Ok(target)
@@ -68,18 +68,18 @@ impl Target {
         &self.layout
     }
 
-    /// The table in which commits of this one are noted, as statements write it. It is beside this one, so
-    /// that both are found or neither.
+    /// The table that records commits of this one, in the syntax of SQL. It is in the same schema, so that
+    /// both are found or neither.
     pub(super) fn commits(&self) -> String {
         format!("{}.anabranch_commits", self.schema)
     }
 
-    /// A column as statements that [select](Target::select) write it.
+    /// A column as [select](Target::select) writes it.
     pub(super) fn column(&self, index: usize) -> String {
         format!("t.{}", self.columns[index])
     }
 
-    /// The type that the database gives a column, and whether it holds text.
+    /// The type of a column in the database, and whether it is text.
     pub(super) fn type_of(
         &self,
         index: usize,
@@ -93,8 +93,7 @@ impl Target {
         Ok((row.get(0), row.get(1)))
     }
 
-    /// Reads the columns as JSON objects, whose fields have the names of the declaration, of the rows with a
-    /// condition.
+    /// Selects the columns as JSON objects with the declared names, from the rows that satisfy a condition.
     pub(super) fn select(&self, condition: &str, column: impl Fn(usize, &str) -> String) -> String {
         let named = |(index, name): (usize, &String)| {
             let quoted = self.layout.columns[index].replace('"', "\"\"");
@@ -110,7 +109,7 @@ impl Target {
         }
     }
 
-    /// The statement to which rows are sent.
+    /// The `COPY` statement that receives the rows.
     pub(super) fn copy(&self) -> String {
         if self.layout.key.is_empty() {
             return format!("COPY {} ({}) FROM STDIN", self.name, self.columns.join(", "));
@@ -141,14 +140,14 @@ impl Target {
         self.layout.key.iter().map(|key| format!("c{key}")).collect::<Vec<_>>().join(", ")
     }
 
-    /// Deletes the rows of keys whose latest row says so.
+    /// Deletes the keys whose latest row is a deletion.
     pub(super) fn delete(&self) -> String {
         let same: Vec<String> =
             self.layout.key.iter().map(|key| format!("t.{} = s.c{key}", self.columns[*key])).collect();
         format!("DELETE FROM {} t USING {} WHERE s.gone AND {}", self.name, self.latest(), same.join(" AND "))
     }
 
-    /// Inserts or updates the others.
+    /// Inserts or updates the other keys.
     pub(super) fn upsert(&self) -> String {
         let staged: Vec<String> = (0..self.columns.len()).map(|column| format!("s.c{column}")).collect();
         let key: Vec<&str> = self.layout.key.iter().map(|key| self.columns[*key].as_str()).collect();
@@ -167,8 +166,7 @@ impl Target {
     }
 }
 
-/// The column of this name, or of this name in lower case: so PostgreSQL calls it if it was created without
-/// quotes.
+/// The column of this name, or of this name in lower case: PostgreSQL folds unquoted names.
 fn find(column: &str, known: &[(String, String)]) -> Result<String, Failure> {
     let lower = column.to_lowercase();
     let by = |name: &str| known.iter().find(|(known, _)| known == name).map(|(_, quoted)| quoted.clone());

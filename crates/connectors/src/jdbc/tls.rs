@@ -25,7 +25,7 @@ use super::url::{Encryption, Url};
 pub(super) struct Tls(TlsConnector);
 
 impl Tls {
-    /// As an address wants it; `None` if connections are not encrypted.
+    /// As the URL requires; `None` if connections are not encrypted.
     pub(super) fn new(url: &Url) -> Result<Option<Tls>> {
         let provider = Arc::new(ring::default_provider());
         let builder = ClientConfig::builder_with_provider(Arc::clone(&provider))
@@ -61,7 +61,7 @@ fn roots(file: &str) -> Result<RootCertStore> {
     if roots.is_empty() { Err(wrong("there are none".to_owned())) } else { Ok(roots) }
 }
 
-/// Takes any certificate: `require` protects from those who listen, not from those who pretend to be the
+/// Accepts any certificate: `require` protects against eavesdropping, not against impersonation of the
 /// server.
 #[derive(Debug)]
 struct Anyone(Arc<CryptoProvider>);

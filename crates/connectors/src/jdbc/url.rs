@@ -1,5 +1,4 @@
-//! Addresses as JDBC writes them:
-//! `jdbc:postgresql://host:5432/database?sslmode=verify-full&sslrootcert=ca.pem`.
+//! JDBC URLs: `jdbc:postgresql://host:5432/database?sslmode=verify-full&sslrootcert=ca.pem`.
 
 use std::fmt;
 
@@ -9,7 +8,7 @@ const PREFIX: &str = "jdbc:postgresql:";
 const PORT: u16 = 5432;
 const PARAMETERS: &str = "sslmode, sslrootcert, currentSchema, ApplicationName";
 
-/// Where a database is, and how it is reached.
+/// The address of a database, and how it is reached.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Url {
     /// Tried one after the other.
@@ -26,11 +25,11 @@ pub(super) struct Url {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Encryption {
     Disable,
-    /// If the server can.
+    /// If the server supports it.
     Prefer,
-    /// The server may be anyone.
+    /// Without authentication of the server.
     Require,
-    /// The server has a certificate for its name.
+    /// The server must have a certificate for its name.
     Verify,
 }
 
@@ -47,7 +46,7 @@ impl Url {
             .remedy("use 'jdbc:postgresql://host:5432/database': there is no other database yet"));
         };
         let (place, parameters) = rest.split_once('?').unwrap_or((rest, ""));
-        // A password may contain any character, also '/' or '?', so no part of such an address is shown.
+        // A password may contain any character, even '/' or '?', so no part of such an address is shown.
         let mut names = parameters.split('&').map(|parameter| parameter.split('=').next().unwrap_or_default());
         if place.contains('@') || names.any(|name| name.contains('@')) {
             return Err(Error::user("option 'url' has a user before the host").remedy("give 'username' and 'password'"));

@@ -1,4 +1,4 @@
-//! Writes rows to the database, and tries again after what passes.
+//! Writes rows to the database, and retries after transient failures.
 
 use anabranch_dataflow::SinkSpec;
 use anabranch_model::{Epoch, Result};
@@ -14,15 +14,15 @@ use super::target::{Layout, Target};
 use crate::guarantee::{Guarantee, has_later_results};
 
 const HAS_COMMITS: &str = "SELECT to_regclass($1::text) IS NOT NULL";
-/// A commit that the server acknowledges is on its disk, whatever it does for others.
+/// A commit that the server acknowledges is on its disk, even if its default differs.
 ///
-/// The first row that it writes is its own in the table of commits. Only a former owner of the job can hold a
-/// lock on that row. After some seconds, of which the user is notified, the connections of former owners are
-/// ended again.
+/// The transaction first writes its own row in the table of commits. Only a former owner of the job can hold
+/// a lock on that row. After some seconds, of which the user is notified, the connections of former owners
+/// are ended again.
 const BEGIN_COMMIT: &str = "BEGIN; SET LOCAL lock_timeout = '5s'; SELECT set_config('synchronous_commit', 'on', true) WHERE current_setting('synchronous_commit') = 'off'";
-/// What to do about values that the database does not take, of rows that are written as they come.
+/// The remedy for refused values in rows that are written as they arrive.
 const FILTER: &str = "filter such rows out in the query, or change the columns of the database's table";
-/// The same, of rows that are part of a checkpoint: another query would not change them.
+/// The remedy for refused values in rows that are part of a checkpoint: another query would not change them.
 const CHANGE_TABLE: &str = "the row is part of the checkpoint, so change the table in the database (its constraints, or the types of its columns), \
      then start the job again";
 
@@ -36,17 +36,17 @@ pub(super) struct Writer {
     connection: Connection,
 }
 
-/// What writes at present.
+/// The connection for writing.
 struct Connection {
     table: JdbcTable,
     /// Of the table.
     name: String,
-    /// Exactly once: who writes, by which a later incarnation finds its connections.
+    /// Exactly once: the identity of the writer, by which a later incarnation finds its connections.
     writer: Option<Identity>,
     open: Option<(Session, Target)>,
 }
 
-/// Names what a transaction commits.
+/// Identifies the rows that a transaction commits.
 struct Mark {
     scope: String,
     task: i32,
@@ -88,8 +88,8 @@ impl Writer {
         self.write_in_time(content, None)
     }
 
-    /// Writes the rows of a committable, unless they have been. Restored committables belong to the scope
-    /// under which they were prepared.
+    /// Writes the rows of a committable, unless they were written before. Restored committables belong to the
+    /// scope under which they were prepared.
     pub(super) fn commit(&mut self, content: &Content, (task, epoch): (u32, Epoch), is_restored: bool) -> Result<()> {
         let scope = self.former.scopes.first().filter(|_| is_restored).unwrap_or(&self.scope).clone();
         let mark = Mark { scope, task: i32::try_from(task).unwrap_or(i32::MAX), epoch: as_i64(epoch.0) };
@@ -111,7 +111,7 @@ impl Writer {
 }
 
 impl Connection {
-    /// After a failure the outcome of a transaction is unknown: its connection is of no use.
+    /// After a failure the outcome of a transaction is unknown, and its connection is unusable.
     fn attempt(&mut self, act: impl FnOnce(&mut Connection) -> Result<(), Failure>) -> Result<(), Failure> {
         let acted = act(self);
         if acted.is_err() {
@@ -189,7 +189,7 @@ fn create(commits: &str) -> String {
     )
 }
 
-/// Notes that an epoch is done, unless it or a later one is.
+/// Records that an epoch is done, unless it or a later one is recorded.
 fn note(commits: &str) -> String {
     format!(
         "INSERT INTO {commits} AS c (scope, sink, task, epoch) VALUES ($1, $2, $3, $4) \

@@ -1,5 +1,4 @@
-//! Metadata that is written beside a record's key and value: its time and its headers, from columns with
-//! METADATA.
+//! Metadata that is written with a record: its time and its headers, from columns with METADATA.
 
 use anabranch_dataflow::SinkSpec;
 use anabranch_model::{Error, Result};
@@ -7,7 +6,7 @@ use arrow::array::{Array, ArrayRef, AsArray, MapArray, RecordBatch, TimestampMil
 use arrow::compute::cast;
 use arrow::datatypes::{DataType, TimeUnit, TimestampMillisecondType};
 
-/// The keys of metadata that is written.
+/// The keys of writable metadata.
 pub(super) const WRITTEN: &[&str] = &[TIMESTAMP, HEADERS];
 const TIMESTAMP: &str = "timestamp";
 const HEADERS: &str = "headers";
@@ -41,7 +40,7 @@ impl Attached<'_> {
     }
 }
 
-/// Which columns are attached to records.
+/// The columns with metadata of records.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Attachments {
     time: Option<usize>,
@@ -56,7 +55,7 @@ pub(super) struct AttachedRows {
 }
 
 impl Attachments {
-    /// Of a table.
+    /// The metadata columns of a table.
     pub(super) fn new(spec: &SinkSpec) -> Attachments {
         let column = |key: &str| spec.metadata.iter().find(|(_, of)| *of == key).map(|(column, _)| *column);
         Attachments { time: column(TIMESTAMP), headers: column(HEADERS) }
@@ -67,7 +66,7 @@ impl Attachments {
         self.time.is_none() && self.headers.is_none()
     }
 
-    /// What rows have.
+    /// The metadata of rows.
     pub(super) fn of(&self, rows: &RecordBatch) -> Result<AttachedRows> {
         let times = self.time.map(|column| times(rows.column(column))).transpose()?;
         let headers = self.headers.map(|column| rows.column(column).as_map().clone());
@@ -88,7 +87,7 @@ fn times(column: &ArrayRef) -> Result<TimestampMillisecondArray> {
 }
 
 impl AttachedRows {
-    /// Their memory.
+    /// Memory of the metadata.
     pub(super) fn bytes(&self) -> usize {
         let times = self.times.as_ref().map_or(0, Array::get_array_memory_size);
         times + self.headers.as_ref().map_or(0, Array::get_array_memory_size)

@@ -21,7 +21,7 @@ pub(super) type Consumer = BaseConsumer<Reports>;
 /// A writer's client.
 pub(super) type Producer = BaseProducer<Reports>;
 
-/// Callbacks that may wait while a request was not answered.
+/// Number of callbacks served while a request is unanswered.
 const CALLBACKS: u32 = 100;
 
 /// The time without an answer after which the client checks whether brokers refuse its connections.
@@ -29,10 +29,10 @@ const FIRST_LOOK: Duration = Duration::from_secs(2);
 /// The longest time of one request, after which the client is checked again.
 const LONGEST_LOOK: Duration = Duration::from_secs(10);
 
-/// Time between two checks whether something is ready.
+/// Pause between two checks whether something is ready.
 pub(super) const LOOK: Duration = Duration::from_millis(20);
 
-/// What a client reports from its callbacks, kept until the task reads it.
+/// Reports of a client's callbacks, kept until the task reads them.
 #[derive(Debug, Default)]
 pub(super) struct Reports {
     /// Why a connection last failed.
@@ -42,13 +42,13 @@ pub(super) struct Reports {
     refusal: Mutex<Option<String>>,
     /// The first record that could not be delivered.
     undelivered: Mutex<Option<Undelivered>>,
-    /// A commit of positions is under way.
+    /// Whether a commit of positions is in progress.
     committing: AtomicBool,
     /// Why the last commit failed.
     commit: Mutex<Option<RDKafkaErrorCode>>,
 }
 
-/// A record that the broker did not take.
+/// A record that the broker refused.
 #[derive(Clone, Debug)]
 pub(super) struct Undelivered {
     pub(super) partition: i32,
@@ -77,7 +77,7 @@ impl Reports {
         self.refusal.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// A broker has answered: a refusal before is no reason for what fails from here on.
+    /// A broker has answered: an earlier refusal does not explain later failures.
     pub(super) fn answered(&self) {
         put(&self.refusal, None);
     }
@@ -87,17 +87,17 @@ impl Reports {
         take(&self.undelivered)
     }
 
-    /// Notes that a commit begins.
+    /// A commit begins.
     pub(super) fn commit_begins(&self) {
         self.committing.store(true, Ordering::Release);
     }
 
-    /// Whether a commit has begun and not ended.
+    /// Whether a commit is in progress.
     pub(super) fn is_committing(&self) -> bool {
         self.committing.load(Ordering::Acquire)
     }
 
-    /// Why the last commit failed, once.
+    /// Takes the error of the last commit.
     pub(super) fn take_commit_error(&self) -> Option<RDKafkaErrorCode> {
         take(&self.commit)
     }
@@ -108,7 +108,7 @@ impl ClientContext for Reports {
         if error.rdkafka_error_code().is_some_and(is_refusal) {
             put(&self.refusal, Some(reason.to_owned()));
         }
-        // The summary that follows the errors of single connections has fewer details than they have.
+        // The summary after the errors of single connections has fewer details.
         if !reason.contains("brokers are down") {
             put(&self.connection, Some(reason.to_owned()));
         }
@@ -152,7 +152,7 @@ pub(super) fn transactional_producer(table: &Table, identity: &str) -> Result<Ar
     Ok(Arc::new(made.map_err(config_error)?))
 }
 
-/// Makes a client that asks for the offsets of a group. Connects to nothing yet.
+/// Creates a client that requests the offsets of a group. Connects to nothing yet.
 pub(super) fn group_client(table: &Table, group: &str) -> Result<Consumer> {
     Consumer::from_config_and_context(&table.group_config(group), Reports::default()).map_err(config_error)
 }
@@ -171,7 +171,7 @@ pub(super) fn count_of(topic: &MetadataTopic) -> Result<i32, RDKafkaErrorCode> {
     }
 }
 
-/// No broker answered a first request.
+/// The error if no broker has answered the first request.
 pub(super) fn unanswered(client: &impl Polled, table: &Table, wait: Duration, error: &KafkaError) -> Error {
     client.serve_callbacks();
     silent(client.reports(), table, wait, error.rdkafka_error_code())
@@ -179,12 +179,12 @@ pub(super) fn unanswered(client: &impl Polled, table: &Table, wait: Duration, er
 
 /// A client whose callbacks run while it is polled.
 pub(super) trait Polled {
-    /// Runs callbacks, and waits for some for at most this time.
+    /// Runs callbacks, and waits for the first for at most this time.
     fn serve(&self, wait: Duration);
 
     fn reports(&self) -> &Reports;
 
-    /// Runs the callbacks that wait.
+    /// Runs the pending callbacks.
     fn serve_callbacks(&self) {
         (0..CALLBACKS).for_each(|_| self.serve(Duration::ZERO));
     }
@@ -210,7 +210,7 @@ impl Polled for Producer {
     }
 }
 
-/// No broker answered: the servers, for how long, and why.
+/// The error if no broker answers: the servers, the time, and the reason.
 pub(super) fn silent(reports: &Reports, table: &Table, wait: Duration, code: Option<RDKafkaErrorCode>) -> Error {
     let servers = &table.servers;
     if let Some(refusal) = reports.refusal() {
@@ -234,7 +234,7 @@ pub(super) fn outage(reports: &Reports, table: &Table) -> Error {
         .remedy("restart the broker; 'connection.timeout' says how long an outage may last")
 }
 
-/// Whether the client itself reports the error, because no broker has answered.
+/// Whether the client itself reports the error because no broker has answered.
 fn is_silence(code: RDKafkaErrorCode) -> bool {
     matches!(
         code,
@@ -245,7 +245,7 @@ fn is_silence(code: RDKafkaErrorCode) -> bool {
     )
 }
 
-/// Whether asking again may mend an error: a connection, a leader or a group's coordinator is being replaced.
+/// Whether a retry may succeed: a connection, a leader or a group's coordinator is being replaced.
 pub(super) fn is_passing(code: RDKafkaErrorCode) -> bool {
     let is_moving = matches!(
         code,
@@ -260,8 +260,8 @@ pub(super) fn is_passing(code: RDKafkaErrorCode) -> bool {
     is_moving || is_silence(code)
 }
 
-/// Repeats a request, for at most `wait`, as long as it fails with an error that may pass and no broker
-/// refuses the connection. `ask` receives the time that the request may take.
+/// Repeats a request, for at most `wait`, as long as its error is transient and no broker refuses the
+/// connection. `ask` receives the time limit of the request.
 pub(super) fn patiently<T>(
     client: &impl Polled,
     clock: &dyn Clock,
@@ -277,7 +277,7 @@ pub(super) fn patiently<T>(
                 if !error.rdkafka_error_code().is_some_and(is_silence) {
                     client.reports().answered();
                 }
-                // A refusal is known only when its callback has run: no request keeps it waiting for long.
+                // A refusal is known only after its callback, so requests are kept short.
                 longest = longest.saturating_mul(2).min(LONGEST_LOOK);
                 client.serve_callbacks();
                 if client.reports().refusal().is_some() || clock.now() >= deadline {
@@ -295,7 +295,7 @@ pub(super) fn patiently<T>(
     }
 }
 
-/// Whether an error of a connection means that broker or client does not accept the other.
+/// Whether an error of a connection means that broker and client do not accept each other.
 fn is_refusal(code: RDKafkaErrorCode) -> bool {
     matches!(
         code,
@@ -306,7 +306,7 @@ fn is_refusal(code: RDKafkaErrorCode) -> bool {
     )
 }
 
-/// Whether waiting does not mend an error that a client reports.
+/// Whether an error of a client is permanent.
 pub(super) fn is_permanent(code: RDKafkaErrorCode) -> bool {
     matches!(
         code,
@@ -340,8 +340,8 @@ mod tests {
         Table::parse(&mut Options::new(&spec)).expect("table")
     }
 
-    /// Asks with these answers one after the other, the last one again and again. Returns the answer and how
-    /// often it asked.
+    /// Asks with these answers one after the other, repeating the last one. Returns the answer and the number
+    /// of requests.
     fn ask(wait: Duration, answers: &[KafkaResult<i32>]) -> (KafkaResult<i32>, usize) {
         ask_with(&consumer(&table()).expect("client"), wait, answers)
     }
@@ -362,7 +362,7 @@ mod tests {
         assert_eq!(ask(Duration::from_secs(60), &[moved, loading, Ok(7)]), (Ok(7), 3));
     }
 
-    /// One of several brokers may refuse the client's login while the others take it.
+    /// One of several brokers may refuse the client's login while the others accept it.
     #[test]
     fn a_refusal_is_no_reason_any_more_once_a_broker_answers() {
         let (table, minute) = (table(), Duration::from_secs(60));

@@ -1,11 +1,11 @@
 //! Commits positions to the consumer group as epochs are done: at least once, after a restart with
 //! `group-offsets`.
 //!
-//! Positions of an epoch are noted when it is cut and committed when every sink has handed over what came
-//! before. One commit is under way at a time. Positions of further epochs wait for it and are committed
-//! together, so that short epochs do not flood the broker. A commit that fails for a passing reason is made
-//! good by the next one. A group that has members, which get their partitions from it, takes no commits from
-//! others as long as it has them: that is told, for they may stay.
+//! Positions of an epoch are noted when it is cut and committed when every sink has written the rows before
+//! them. One commit is in progress at a time. Positions of further epochs wait for it and are committed
+//! together, so that short epochs do not flood the broker. The next commit makes up for one with a transient
+//! failure. A group with members, to which it assigns partitions, refuses commits from others: the user is
+//! notified, because the members may stay.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
@@ -18,23 +18,23 @@ use rdkafka::topic_partition_list::{Offset, TopicPartitionList};
 
 use super::client::{Consumer, is_permanent};
 
-/// How often, and how long each time, the end of the job waits for the last commit.
+/// Number and length of the waits for the last commit at the end of the job.
 const LAST_COMMIT_LOOKS: u32 = 100;
 const LAST_COMMIT_LOOK: Duration = Duration::from_millis(50);
 
 /// Positions by topic index and partition.
 pub(super) type GroupOffsets = BTreeMap<(usize, i32), i64>;
 
-/// The positions of one task on their way to the group.
+/// The positions of one task that are to be committed to the group.
 pub(super) struct Commits {
     client: Arc<Consumer>,
     group: String,
     topics: Vec<String>,
-    /// GroupOffsets at the cuts of epochs that are not done, ascending.
+    /// The offsets at the cuts of epochs that are not done, ascending.
     cuts: VecDeque<(Epoch, GroupOffsets)>,
-    /// Done but not yet sent.
+    /// Offsets that are done and not yet sent.
     due: GroupOffsets,
-    /// Sent last: what needs no second commit.
+    /// Offsets that were sent last, which need no second commit.
     sent: GroupOffsets,
 }
 
@@ -44,17 +44,17 @@ impl Commits {
         Commits { client, group, topics, cuts: VecDeque::new(), due: GroupOffsets::new(), sent: GroupOffsets::new() }
     }
 
-    /// A further topic, whose index is the next one.
+    /// Adds a topic, whose index is the next one.
     pub(super) fn add_topic(&mut self, topic: String) {
         self.topics.push(topic);
     }
 
-    /// Epoch `epoch` was cut at these positions.
+    /// Notes the positions at the cut of `epoch`.
     pub(super) fn cut(&mut self, epoch: Epoch, positions: GroupOffsets) {
         self.cuts.push_back((epoch, positions));
     }
 
-    /// Everything up to the cut of `epoch` has been handed over.
+    /// All rows up to the cut of `epoch` were written.
     pub(super) fn done(&mut self, epoch: Epoch) -> Result<()> {
         while self.cuts.front().is_some_and(|(cut, _)| *cut <= epoch) {
             if let Some((_, positions)) = self.cuts.pop_front() {
@@ -64,7 +64,7 @@ impl Commits {
         self.advance()
     }
 
-    /// Sends the positions that are due, unless a commit is under way.
+    /// Sends the due positions, unless a commit is in progress.
     pub(super) fn advance(&mut self) -> Result<()> {
         let reports = self.client.context();
         if reports.is_committing() {
@@ -84,7 +84,7 @@ impl Commits {
                 return Err(Error::outside(format!("positions cannot be committed to group '{}': {code}", self.group))
                     .remedy("grant the right to read with this group, or leave out 'properties.group.id'"));
             }
-            // Not known to be stored: send everything again.
+            // They may not be stored: they are sent again.
             for (partition, position) in std::mem::take(&mut self.sent) {
                 self.due.entry(partition).or_insert(position);
             }
@@ -102,13 +102,13 @@ impl Commits {
         begun.map_err(|error| {
             Error::outside(format!("positions cannot be committed to group '{}': {error}", self.group))
         })?;
-        // The answer is taken by this thread, later.
+        // This thread receives the answer later.
         self.client.context().commit_begins();
         self.sent.append(&mut self.due);
         Ok(())
     }
 
-    /// Waits, for a bounded time, until the positions that are due are committed.
+    /// Waits, for a bounded time, until the due positions are committed.
     pub(super) fn finish(&mut self) {
         for _ in 0..LAST_COMMIT_LOOKS {
             // The job has ended, so an error has no receiver. Its only effect is that records are read again.

@@ -1,4 +1,4 @@
-//! What the values of records are: rows in a format, or changes of rows.
+//! The values of records: rows in a format, or changes of rows.
 
 use anabranch_model::Result;
 use arrow::datatypes::SchemaRef;

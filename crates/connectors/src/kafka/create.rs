@@ -17,10 +17,10 @@ use rdkafka::producer::Producer as _;
 use super::client::{LOOK, Producer, count_in, patiently, unanswered};
 use super::table::{Table, config_error};
 
-/// What asks the broker to use its own defaults.
+/// Requests the broker's own default.
 const BROKERS_DEFAULT: i32 = -1;
 
-/// Makes sure that the topic exists, and returns its number of partitions. Several tasks may do so at once.
+/// Ensures that the topic exists, and returns its number of partitions. Several tasks may do so at once.
 pub(super) fn ensure_topic(
     client: &Producer,
     table: &Table,
@@ -39,12 +39,12 @@ pub(super) fn ensure_topic(
         };
         match code {
             RDKafkaErrorCode::UnknownTopic | RDKafkaErrorCode::UnknownTopicOrPartition if !asked => {
-                // A broker has answered: the rest may take as long as an outage.
+                // A broker has answered, so the outage timeout applies from here on.
                 create(table, topic, table.connection_timeout)?;
                 deadline = clock.now().plus(table.connection_timeout);
                 asked = true;
             }
-            // Created a moment ago, by this task or another: leaders are being chosen.
+            // It was just created, by this task or another: leaders are being elected.
             RDKafkaErrorCode::UnknownTopic
             | RDKafkaErrorCode::UnknownTopicOrPartition
             | RDKafkaErrorCode::LeaderNotAvailable => {}
@@ -78,7 +78,7 @@ fn create(table: &Table, topic: &str, wait: Duration) -> Result<()> {
 }
 
 /// Waits for a future on this thread. The admin client completes its futures from a thread of its own and
-/// within the timeout that its options set.
+/// within the timeout of its options.
 fn block_on<F: Future>(future: F) -> F::Output {
     struct Unpark(Thread);
     impl Wake for Unpark {

@@ -1,9 +1,9 @@
 //! The writer of one task: exactly once, for readers of committed records.
 //!
-//! The client cannot take up another process's open transaction, so nothing is sent before its checkpoint is
-//! complete. Records are encoded as they come and held in memory. At a checkpoint they become part of it.
-//! When the checkpoint is complete they are written in one transaction. So the query waits for a broker only
-//! when the topic is first looked up. After a crash at any moment, the process that resumes writes all
+//! The client cannot take over another process's open transaction, so nothing is sent before its checkpoint
+//! is complete. Records are encoded as they arrive and held in memory. At a checkpoint they become part of
+//! it. When the checkpoint is complete they are written in one transaction. So the query waits for a broker
+//! only when the topic is first looked up. After a crash at any moment, the process that resumes writes all
 //! records of an interval, or none. The price is memory, and checkpoints that contain the results of an
 //! interval.
 
@@ -27,7 +27,7 @@ use super::table::Table;
 use super::transaction::{Bounds, Failure, Identity, Transactor};
 use crate::room::Room;
 
-/// Time between two attempts to commit, the first and the longest.
+/// Pause between two attempts to commit: the first, and the longest.
 const PAUSE: Duration = Duration::from_millis(100);
 const PAUSE_MAX: Duration = Duration::from_secs(5);
 
@@ -42,7 +42,7 @@ pub(super) struct ExactSink {
     committer: Committer,
 }
 
-/// Writes what tasks have prepared.
+/// Writes the committables of tasks.
 pub(super) struct Committer {
     table: Table,
     scope: String,
@@ -54,16 +54,16 @@ pub(super) struct Committer {
     outage: RefCell<Outage>,
     /// By the task whose records they commit, and its scope.
     transactors: BTreeMap<Identity, Transactor>,
-    /// Committables of earlier incarnations are being committed.
+    /// Whether committables of earlier incarnations are being committed.
     is_restoring: bool,
-    /// Asks whether brokers answer, after a client was left behind.
+    /// Checks whether brokers answer, after a client was abandoned.
     probe: Option<Arc<Producer>>,
 }
 
 impl ExactSink {
     /// Looks the topic up, and creates it if it does not exist. Takes over the transactions of the task, and
-    /// of all tasks under former scopes that are its share: a transaction that a killed process left open
-    /// would keep readers of committed records waiting.
+    /// its share of the transactions of all tasks under former scopes: a transaction that a killed process
+    /// left open would block readers of committed records.
     pub(super) fn open(table: Table, name: &str, records: Records, context: &TaskContext) -> Result<ExactSink> {
         let topic = table.single_topic()?.to_owned();
         let wait = table.first_answer;
@@ -83,7 +83,7 @@ impl ExactSink {
 }
 
 impl Committer {
-    /// Of the writer of a table.
+    /// For the writer of a table.
     pub(super) fn new(table: Table, name: &str, context: &TaskContext) -> Committer {
         let (name, clock) = (name.to_owned(), context.clock.clone());
         let (scope, former) = match &context.delivery {
@@ -105,7 +105,7 @@ impl Committer {
         }
     }
 
-    /// Rows follow: what other tasks left to be committed has been.
+    /// Rows follow: the committables of earlier incarnations have been committed.
     fn restored(&mut self, own: u32) {
         if std::mem::replace(&mut self.is_restoring, false) {
             let own = self.identity(&self.scope, own);
@@ -133,7 +133,7 @@ impl Committer {
         Identity::new(scope, &self.name, task)
     }
 
-    /// Writes the records in a transaction, unless they have been.
+    /// Writes the records in a transaction, unless they were written before.
     pub(super) fn commit(&mut self, committable: &Committable) -> Result<()> {
         let Committable { epoch, task, content } = committable;
         let place = |error: Error| error.at(format!("epoch {} of sink task {task}", epoch.0));
@@ -152,8 +152,9 @@ impl Committer {
         })
     }
 
-    /// Has a task's transactor do something. A failure that may pass is retried for a bounded time. So is
-    /// being fenced by a process that does not own the job: it was starting at the same time as this one.
+    /// Lets a task's transactor do something. A transient failure is retried for a bounded time, and so is
+    /// being fenced by a process that does not own the job: that process started at the same time as this
+    /// one.
     fn transact(
         &mut self,
         identity: &Identity,
@@ -164,7 +165,7 @@ impl Committer {
         let (clock, host) = (self.clock.clone(), self.host.clone());
         let deadline = clock.now().plus(self.table.delivery_timeout);
         let bounds = Bounds { deadline, clock: clock.as_ref(), host: host.as_ref(), outage: &self.outage };
-        // Under a former scope, results of a checkpoint that was passed over may have been committed.
+        // Under a former scope, results of a skipped checkpoint may have been committed.
         let is_former = identity.scope() != self.scope;
         let mut pause = PAUSE;
         self.outage.borrow_mut().attempts_begin(clock.now());
@@ -181,7 +182,7 @@ impl Committer {
                 act(&mut transactor, &bounds)?;
                 Ok(transactor)
             });
-            // One that has failed is given up: the next one finds out what has become of its transaction.
+            // A failed transactor is dropped: the next one finds out what has become of its transaction.
             let reason = match acted {
                 Ok(transactor) => {
                     self.transactors.insert(identity.clone(), transactor);
@@ -215,8 +216,8 @@ impl Committer {
     }
 }
 
-/// After a client was left behind, none is made before a broker answers: as long as brokers hang, the next
-/// one would be left behind too, and each keeps its threads.
+/// After a client was abandoned, no other is created before a broker answers: as long as brokers hang, the
+/// next one would be abandoned too, and each keeps its threads.
 fn await_brokers(probe: &mut Option<Arc<Producer>>, topic: &str, bounds: &Bounds<'_>) -> Result<(), Failure> {
     let Some(client) = probe else { return Ok(()) };
     match client.client().fetch_metadata(Some(topic), bounds.left()) {
@@ -228,7 +229,7 @@ fn await_brokers(probe: &mut Option<Arc<Producer>>, topic: &str, bounds: &Bounds
     }
 }
 
-/// Waits until a moment, or until the tasks are ended.
+/// Waits until this time, or until the tasks are cancelled.
 fn wait_until(moment: Nanos, clock: &dyn Clock, host: &dyn Host) {
     while clock.now() < moment && !host.is_cancelled() {
         anabranch_model::pause(LOOK.min(moment.after(clock.now())));
@@ -244,7 +245,7 @@ impl Sink for ExactSink {
         self.room.wrote(self.held.bytes()).map_err(|error| error.at(format!("topic {}", self.topic)))
     }
 
-    /// No checkpoint covers the epoch: its records wait for the one that does.
+    /// No checkpoint covers the epoch: its records wait for the next one.
     fn flush(&mut self) -> Result<()> {
         self.room.flushed();
         Ok(())

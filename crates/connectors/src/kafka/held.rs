@@ -1,4 +1,4 @@
-//! The records of a checkpoint interval as bytes: what the committable of the exactly-once writer holds.
+//! The records of a checkpoint interval as bytes: the content of a committable of the exactly-once writer.
 //!
 //! Frozen layout of versions 1 and 2, integers little-endian, `n` a variable-length number (7 bits per byte,
 //! lowest first):
@@ -19,7 +19,7 @@ use super::attached::{Attached, Outgoing};
 
 const MAGIC: &[u8; 4] = b"ABKR";
 const VERSION: u8 = 1;
-/// Of records with times and headers.
+/// For records with times and headers.
 const VERSION_ATTACHED: u8 = 2;
 
 /// Records being gathered.
@@ -31,7 +31,7 @@ pub(super) struct Held {
 }
 
 impl Held {
-    /// For records of a topic, to which something may be attached.
+    /// For records of a topic. `attaches`: whether they may have times and headers.
     pub(super) fn new(topic: &str, attaches: bool) -> Held {
         let mut bytes = MAGIC.to_vec();
         bytes.push(if attaches { VERSION_ATTACHED } else { VERSION });
@@ -58,13 +58,13 @@ impl Held {
         self.records += 1;
     }
 
-    /// Memory that the records take.
+    /// Memory of the records.
     pub(super) fn bytes(&self) -> u64 {
         self.bytes.len() as u64
     }
 
-    /// The content of a committable, if there are records. Records that are added from now on belong to the
-    /// next epoch.
+    /// Takes the content of a committable, if there are records. Records that are added from now on belong to
+    /// the next epoch.
     pub(super) fn take(&mut self) -> Option<Vec<u8>> {
         if self.records == 0 {
             return None;
@@ -135,7 +135,7 @@ impl<'a> Content<'a> {
     }
 }
 
-/// Records of a committable. Ends early, with a rest, where there is none.
+/// Records of a committable. On malformed content it ends early, with unread bytes.
 pub(super) struct Records<'a> {
     rest: &'a [u8],
     attaches: bool,

@@ -1,5 +1,5 @@
-//! Keys of the records that a sink writes. A key that is one value, as text or bytes, is Kafka's null key
-//! where the value is NULL: such records have no key, and any partition will do.
+//! Keys of the records that a sink writes. For a single key column of text or bytes, NULL becomes Kafka's
+//! null key: such a record has no key, and may go to any partition.
 
 use std::sync::Arc;
 
@@ -15,12 +15,12 @@ use crate::format::{Encode, Format};
 pub(super) struct KeyEncoder {
     columns: Vec<usize>,
     encoder: Box<dyn Encode>,
-    /// Where the only column is NULL, so is the key.
+    /// The key is null where its only column is NULL.
     may_be_null: bool,
 }
 
 impl KeyEncoder {
-    /// The encoder that the table asks for; `None` if its records have no key.
+    /// The encoder for the table; `None` if its records have no key.
     pub(super) fn new(table: &Table, schema: &SchemaRef) -> Result<Option<KeyEncoder>> {
         if table.key_fields.is_empty() {
             return Ok(None);
@@ -59,7 +59,7 @@ impl KeyEncoder {
     }
 }
 
-/// The columns of keys that are written.
+/// The columns of written keys.
 fn without_null(key: &SchemaRef) -> SchemaRef {
     let fields = key.fields().iter().map(|field| field.as_ref().clone().with_nullable(false));
     Arc::new(Schema::new(fields.collect::<Vec<_>>()))

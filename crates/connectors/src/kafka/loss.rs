@@ -1,6 +1,5 @@
-//! What a table does, and what it tells the user to do, when a topic lacks records that the job's positions
-//! refer to: the topic was deleted or created anew, or has lost records. Each remedy says how to read all
-//! records that are there.
+//! Handles topics without records that the job's positions refer to: the topic was deleted or created anew,
+//! or has lost records. Each remedy tells the user how to read all existing records.
 
 use anabranch_model::Error;
 
@@ -8,13 +7,13 @@ use super::places::Bound;
 use super::table::Table;
 
 impl Table {
-    /// Whether a topic that was created anew is read from its beginning, beside what the job has read of the
-    /// one before. Versions and changes of rows are not: the state has those of the topic before.
+    /// Whether a topic that was created anew is read from its beginning, in addition to the rows of the
+    /// former one. Versions and changes of rows are not: the state has the rows of the former topic.
     pub(super) fn reads_renewed(&self) -> bool {
         self.subscription.pattern().is_some() && !self.updates
     }
 
-    /// A topic has another identity than the one that the job has read.
+    /// The error if a topic has another identity than the one that the job has read.
     pub(super) fn renewed(&self, topic: &str) -> Error {
         let what = format!("topic '{topic}' at {} was deleted and created again", self.servers);
         if self.reads_renewed() {
@@ -23,13 +22,13 @@ impl Table {
         Error::user(format!("{what}, so the job's positions are not those of its records")).remedy(self.anew())
     }
 
-    /// A topic that the job reads is not there any more.
+    /// The error if a topic that the job reads does not exist any more.
     pub(super) fn gone(&self, topic: &str) -> Error {
         let error = Error::outside(format!("topic '{topic}' does not exist any more at {}", self.servers));
         error.remedy(self.remedy_of_gone())
     }
 
-    /// What to do when a topic has been deleted.
+    /// The remedy for a deleted topic.
     pub(super) fn remedy_of_gone(&self) -> String {
         match self.subscription.pattern() {
             Some(_) => "restart the job: it goes on with the topics that there are".to_owned(),
@@ -37,7 +36,7 @@ impl Table {
         }
     }
 
-    /// The log of a partition begins after a position, or ends before it, which are its first offset and the
+    /// The error if a position is outside of a partition's log, which is given by its first offset and the
     /// one after its last.
     pub(super) fn out_of_range(&self, next: i64, log: Option<(i64, i64)>) -> Error {
         match log {

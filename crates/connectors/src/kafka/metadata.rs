@@ -1,4 +1,4 @@
-//! Columns with what a record has beside its value: `ts TIMESTAMP_LTZ(3) METADATA FROM 'timestamp'`.
+//! Columns with metadata of a record: `ts TIMESTAMP_LTZ(3) METADATA FROM 'timestamp'`.
 
 use std::sync::Arc;
 
@@ -18,7 +18,7 @@ use super::versions::{self, KeyReader, RecordKey, Versions};
 use crate::format::debezium::{DebeziumDecoder, Description};
 use crate::format::{Decode, Decoded, batch, source_schema};
 
-/// One thing that a record has.
+/// A kind of metadata.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Key {
     Topic,
@@ -28,19 +28,19 @@ enum Key {
     Offset,
     Timestamp,
     TimestampType,
-    /// Of a change.
+    /// Metadata of a change.
     Described(Description),
-    /// Whether it has no value, or of changes takes a row back. Only for tables of versions.
+    /// Whether the record has no value, or retracts a row. Only for tables of versions.
     Deleted,
     /// Whether the row is inserted or deleted. Only for tables of changes.
     Weight,
 }
 
-/// Says which of two versions is later.
+/// Determines which of two versions is later.
 pub(super) const ORDER: &str = "offset";
-/// Says that a version deletes its row.
+/// Whether a version deletes its row.
 pub(super) const DELETED: &str = "tombstone";
-/// Sets whether the row of a change is inserted or deleted.
+/// Whether the row of a change is inserted or deleted.
 pub(super) const WEIGHT: &str = "weight";
 
 const KEYS: [(Key, &str); 9] = [
@@ -55,14 +55,14 @@ const KEYS: [(Key, &str); 9] = [
     (Key::Weight, WEIGHT),
 ];
 
-/// What the records that bring a row and take it back have in common.
+/// Metadata that is the same for the records that insert a row and retract it.
 pub(super) const KEPT: &[&str] =
     &["topic", "partition", "value.source.database", "value.source.schema", "value.source.table"];
 
-/// How the names of what changes have in their values begin.
+/// Prefix of the names of metadata in the values of changes.
 const OF_VALUE: &str = "value.";
 
-/// The keys of metadata of changes with their types.
+/// The metadata of changes with their types.
 pub(super) fn known_of_changes() -> SchemaRef {
     let described =
         Description::NAMES.map(|(name, what)| Field::new(format!("{OF_VALUE}{name}"), what.data_type(), true));
@@ -70,7 +70,7 @@ pub(super) fn known_of_changes() -> SchemaRef {
     Arc::new(Schema::new(fields))
 }
 
-/// The keys of metadata with their types.
+/// The metadata with their types.
 pub(super) fn known() -> SchemaRef {
     let field = |(key, name): (Key, &str)| {
         let data_type = match key {
@@ -95,7 +95,7 @@ fn headers_type() -> DataType {
     DataType::Map(Arc::new(entries), false)
 }
 
-/// The metadata of the records of a block that the query needs.
+/// The metadata of a block of records that the query needs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Wanted {
     times: bool,
@@ -104,7 +104,7 @@ pub(super) struct Wanted {
     keys: bool,
 }
 
-/// Of the records of a block: a value of each, if it is wanted.
+/// For each record of a block: the needed metadata.
 #[derive(Default)]
 pub(super) struct Gathered {
     times: Vec<(i64, &'static str)>,
@@ -130,24 +130,24 @@ impl Gathered {
     }
 }
 
-/// Where a column of the source's rows comes from.
+/// The origin of a column of the source's rows.
 enum Origin {
     Decoded(usize),
-    /// Of the record's key.
+    /// From the record's key.
     Key(usize),
     Metadata(Key),
 }
 
-/// Of values.
+/// Decodes values.
 enum Decoder {
     Rows(Box<dyn Decode>),
     Changes(Box<DebeziumDecoder>),
 }
 
-/// Makes rows of records: what the format decodes, and metadata.
+/// Decodes records to rows, with metadata.
 pub(super) struct RowReader {
     decoder: Decoder,
-    /// Of keys, if columns are read from them.
+    /// Reads keys, if columns are read from them.
     keys: Option<KeyReader>,
     schema: SchemaRef,
     places: Vec<Origin>,
@@ -163,8 +163,8 @@ pub(super) struct Records<'a> {
 }
 
 impl RowReader {
-    /// Of a table whose format decodes all columns but those with metadata. `key`: columns are read from
-    /// keys.
+    /// For a table whose format decodes all columns except those with metadata. `key`: the key, if columns
+    /// are read from it.
     pub(super) fn new(content: &Content, spec: &SourceSpec, key: Option<&RecordKey>) -> Result<RowReader> {
         let of_value = |column: &usize| {
             let is_left_out = key.is_some_and(|key| !key.in_values && key.columns.contains(column));
@@ -236,7 +236,7 @@ impl RowReader {
                 if self.places.iter().all(|place| matches!(place, Origin::Decoded(_))) {
                     return Ok((batch, malformed));
                 }
-                // Rows are of the records that could be decoded.
+                // The rows belong to the records that could be decoded.
                 let mut bad = malformed.iter().map(|(index, _)| *index).peekable();
                 let good = (0..values.len()).filter(|index| bad.next_if_eq(index).is_none()).collect();
                 Versions { values: batch.columns().to_vec(), keys: Vec::new(), good, malformed }

@@ -1,4 +1,4 @@
-//! The few calls of librdkafka that its Rust crate does not offer: messages taken from a queue and given to a
+//! Functions of librdkafka that its Rust crate does not offer: messages taken from a queue and produced to a
 //! topic in bulk, without an event, an allocation and a reference count for each, and descriptions of topics.
 //! All `unsafe` of the connector is here.
 //!
@@ -26,7 +26,7 @@ pub(super) use self::describe::{Described, describe};
 use super::attached::Outgoing;
 use super::client::{Consumer, Producer};
 
-/// What keeps the native client alive as long as its topics and queues.
+/// Keeps the native client alive as long as its topics and queues.
 trait Client: Send + Sync {
     fn native(&self) -> *mut sys::rd_kafka_t;
 }
@@ -71,7 +71,8 @@ impl Topic {
         }
     }
 
-    /// The offset at the end of a partition, as the client heard last from the broker. `None` before it has.
+    /// The offset at the end of a partition, as the broker last reported it to the client. `None` before the
+    /// first report.
     pub(super) fn end(&self, partition: i32) -> Option<i64> {
         let (mut low, mut high) = (-1, -1);
         // SAFETY: client and topic live, the name lives as long as the topic, and both offsets are written
@@ -83,7 +84,7 @@ impl Topic {
         Some(high).filter(|high| outcome == rd_kafka_resp_err_t::RD_KAFKA_RESP_ERR_NO_ERROR && *high >= 0)
     }
 
-    /// Hands over one record; `partition` -1 leaves the choice to the client's partitioner. Copies the whole
+    /// Produces one record; `partition` -1 leaves the choice to the client's partitioner. Copies the whole
     /// message.
     pub(super) fn produce(&self, partition: i32, record: &Outgoing<'_>) -> Result<(), RDKafkaErrorCode> {
         if !record.attached.is_empty() {
@@ -108,7 +109,7 @@ impl Topic {
         if outcome == 0 { Ok(()) } else { Err(last_error()) }
     }
 
-    /// The same for a record with a time or with headers.
+    /// Like [`Topic::produce`], for a record with a time or with headers.
     fn produce_attached(&self, partition: i32, record: &Outgoing<'_>) -> Result<(), RDKafkaErrorCode> {
         use sys::rd_kafka_vtype_t as kind;
         let memory = |part: Option<&[u8]>| {
@@ -148,7 +149,7 @@ impl Topic {
     }
 }
 
-/// Where bytes are, and how many. A part that is missing is nowhere; one that is empty is not.
+/// Pointer and length of bytes. Missing bytes have a null pointer; empty ones do not.
 fn bytes(part: Option<&[u8]>) -> (*const u8, usize) {
     part.map_or((ptr::null(), 0), |part| (part.as_ptr(), part.len()))
 }
@@ -177,7 +178,7 @@ impl Drop for Topic {
     }
 }
 
-/// Waits, at most for `wait`, until every record handed over has been acknowledged or has failed. Returns
+/// Waits, at most for `wait`, until every produced record has been acknowledged or has failed. Returns
 /// whether it has.
 pub(super) fn flush(producer: &Producer, wait: Duration) -> bool {
     // SAFETY: the client lives.
@@ -222,11 +223,11 @@ impl Received<'_> {
     /// The record's key, if it has one.
     pub(super) fn key(&self) -> Option<&[u8]> {
         let (key, length) = (self.message.key.cast::<u8>().cast_const(), self.message.key_len);
-        // SAFETY: librdkafka says that so many bytes lie there, for as long as the message lives.
+        // SAFETY: librdkafka guarantees `length` bytes there, for as long as the message lives.
         (!key.is_null()).then(|| unsafe { std::slice::from_raw_parts(key, length) })
     }
 
-    /// Which of the partition's leaders has taken the record.
+    /// The leader epoch of the record.
     pub(super) fn leader_epoch(&self) -> Option<i32> {
         // SAFETY: the message lives as long as this view of it.
         let epoch = unsafe { sys::rd_kafka_message_leader_epoch(self.message) };
@@ -251,7 +252,7 @@ impl Received<'_> {
             if outcome != none {
                 return found;
             }
-            // SAFETY: librdkafka gives names that end with a zero byte, and `size` bytes at a value that is
+            // SAFETY: librdkafka returns names that end with a zero byte, and `size` bytes at a value that is
             // not null.
             let (name, value) = unsafe {
                 let bytes = || std::slice::from_raw_parts(value.cast::<u8>(), size).to_vec();
@@ -262,13 +263,13 @@ impl Received<'_> {
     }
 }
 
-/// What was received.
+/// A received element.
 pub(super) enum Element<'a> {
     /// A record; without a value if it is a tombstone.
     Record(Option<&'a [u8]>),
     /// There is nothing at or after `offset` now.
     End,
-    /// The partition cannot be read on.
+    /// The partition cannot be read any further.
     Error(RDKafkaErrorCode, String),
 }
 
@@ -280,8 +281,8 @@ impl Queue {
         Ok(Queue { queue, messages: Vec::new(), _client: client.clone() })
     }
 
-    /// Starts a partition: its records arrive here from `offset` on (or from a logical offset as librdkafka
-    /// encodes it).
+    /// Starts a partition: its records arrive here from `offset` on (or from a logical offset in librdkafka's
+    /// encoding).
     pub(super) fn start(&self, topic: &Topic, partition: i32, offset: i64) -> Result<(), RDKafkaErrorCode> {
         // SAFETY: topic and queue are live handles of one client.
         let outcome =
@@ -295,7 +296,8 @@ impl Queue {
         unsafe { sys::rd_kafka_consume_stop(topic.topic.as_ptr(), partition) };
     }
 
-    /// Gives at most `max` elements to `each`. Waits for the first at most `wait`, for the others not at all.
+    /// Passes at most `max` elements to `each`. Waits for the first at most `wait`, for the others not at
+    /// all.
     pub(super) fn receive(&mut self, max: usize, wait: Duration, mut each: impl FnMut(Received<'_>)) -> usize {
         self.messages.clear();
         self.messages.resize(max, ptr::null_mut());
@@ -310,8 +312,8 @@ impl Queue {
             }
         }
         for &message in &self.messages[..count] {
-            // SAFETY: librdkafka gave the first `count` messages to us; each is destroyed once, after its
-            // last use.
+            // SAFETY: librdkafka has passed the first `count` messages to us; each is destroyed once, after
+            // its last use.
             unsafe {
                 each(received(&*message));
                 sys::rd_kafka_message_destroy(message);
@@ -321,7 +323,7 @@ impl Queue {
         count
     }
 
-    /// Fills `messages` from `from` on. Returns how many there were.
+    /// Fills `messages` from `from` on. Returns the number of messages.
     fn fill(&mut self, from: usize) -> usize {
         let room = &mut self.messages[from..];
         // SAFETY: the queue lives and `room` has place for as many pointers as announced.
@@ -343,7 +345,7 @@ impl Drop for Queue {
 /// The message must have been received from librdkafka and not yet been destroyed.
 unsafe fn received(message: &rd_kafka_message_t) -> Received<'_> {
     let bytes = || {
-        // SAFETY: librdkafka says that `len` bytes lie at `payload`, for as long as the message lives.
+        // SAFETY: librdkafka guarantees `len` bytes at `payload`, for as long as the message lives.
         (!message.payload.is_null())
             .then(|| unsafe { std::slice::from_raw_parts(message.payload.cast::<u8>().cast_const(), message.len) })
     };

@@ -1,4 +1,4 @@
-//! Notices about brokers that do not answer: when an outage is found, and again when it is over.
+//! Notices about brokers that do not answer: when an outage is found, and when it is over.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -13,25 +13,24 @@ pub(super) struct Outage {
     host: Arc<dyn Host>,
     topics: String,
     servers: String,
-    /// What the job does about it.
+    /// How long the job waits, for messages.
     waits: String,
     since: Option<Nanos>,
-    /// When the attempts began that have not succeeded yet.
+    /// When the present series of failing attempts began.
     failing_since: Option<Nanos>,
 }
 
-/// How long attempts fail before the user is notified: a coordinator that moves or a new connection takes
-/// less.
+/// How long attempts fail before the user is notified: a moving coordinator or a new connection takes less.
 const NOTICE_AFTER: Duration = Duration::from_secs(3);
 
 impl Outage {
-    /// Of a reader, which waits for `connection.timeout`.
+    /// For a reader, which waits for `connection.timeout`.
     pub(super) fn of_reader(table: &Table, context: &TaskContext) -> Outage {
         let seconds = table.connection_timeout.as_secs_f32();
         Outage::new(table, context, format!("for up to {seconds} s ('connection.timeout')"))
     }
 
-    /// Of a writer, which waits for `sink.delivery.timeout`.
+    /// For a writer, which waits for `sink.delivery.timeout`.
     pub(super) fn of_writer(table: &Table, context: &TaskContext) -> Outage {
         let seconds = table.delivery_timeout.as_secs_f32();
         Outage::new(table, context, format!("for up to {seconds} s ('sink.delivery.timeout')"))
@@ -54,12 +53,12 @@ impl Outage {
         ));
     }
 
-    /// Attempts begin that are repeated when they fail.
+    /// A series of attempts begins.
     pub(super) fn attempts_begin(&mut self, now: Nanos) {
         self.failing_since = Some(now);
     }
 
-    /// An attempt failed that is repeated, for this reason. The brokers may answer.
+    /// An attempt has failed, for this reason, and will be repeated. The brokers may answer.
     pub(super) fn fails(&mut self, now: Nanos, reason: &str) {
         let failing_since = *self.failing_since.get_or_insert(now);
         if self.since.is_some() || now < failing_since.plus(NOTICE_AFTER) {
@@ -94,7 +93,7 @@ impl Outage {
         self.since
     }
 
-    /// The first of the tasks that find the outage tells it: the others may have nothing to send.
+    /// The first task that finds the outage reports it: the others may have nothing to send.
     fn tell_first(&self, since: Nanos, text: String) {
         if self.host.outage_begins(&self.key(), since) {
             self.host.notify(text);

@@ -1,4 +1,4 @@
-//! Records of one partition on their way from the client's queue to the decoder.
+//! Records of one partition between the client's queue and the decoder.
 
 use anabranch_model::PartitionId;
 use arrow::array::{BinaryArray, BinaryBuilder};
@@ -6,8 +6,8 @@ use arrow::array::{BinaryArray, BinaryBuilder};
 use super::metadata::Gathered;
 use super::position::Position;
 
-/// Identifiers of two topics' partitions lie this far apart. A prime: whatever the parallelism, the first
-/// partitions of several topics belong to different tasks, and so do neighbours of one topic.
+/// Distance between the identifiers of two topics' partitions. A prime: whatever the parallelism, the first
+/// partitions of several topics belong to different tasks, and so do adjacent partitions of one topic.
 const TOPIC_STRIDE: u32 = 65_537;
 
 /// A block is decoded when it holds this many bytes, even if more records are waiting.
@@ -26,11 +26,11 @@ pub(super) struct Partition {
     /// Index into the table's topics.
     pub(super) topic: usize,
     pub(super) partition: i32,
-    /// Where a bounded table ends; `None` if it does not.
+    /// The end of a bounded table; `None` if it is unbounded.
     pub(super) end: Option<i64>,
-    /// The end has been reached: what may still arrive is not of this table.
+    /// Whether the end has been reached: later records do not belong to the table.
     pub(super) ended: bool,
-    /// The end is known to the source's caller, or on its way there.
+    /// Whether the source has announced the end, or queued the announcement.
     pub(super) closed: bool,
     /// Where reading began: an offset or [`super::start::BEGINNING`].
     start: i64,
@@ -38,19 +38,19 @@ pub(super) struct Partition {
     pub(super) position: Option<i64>,
     /// The offset after the last record that was received.
     received: Option<i64>,
-    /// Reading went on here when it was started last: no earlier record is delivered.
+    /// The offset at the last start of the partition: earlier records are dropped.
     floor: i64,
-    /// It is stopped for now.
+    /// Whether it is stopped for now.
     pub(super) held: bool,
     pub(super) presence: Presence,
     block: Block,
 }
 
-/// Whether a partition's topic is there. Topics of a pattern may be missing.
+/// Whether a partition's topic exists. Topics of a pattern may be missing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Presence {
     Here,
-    /// It cannot be read for now. It holds event time back, as any partition that has no rows.
+    /// It cannot be read for now. It holds event time back, like any partition without rows.
     Away,
     /// It was deleted. Its position is kept.
     Gone,
@@ -58,7 +58,7 @@ pub(super) enum Presence {
     Forgotten,
 }
 
-/// Records gathered, with their offsets.
+/// Gathered records, with their offsets.
 pub(super) struct Block {
     records: BinaryBuilder,
     offsets: Vec<i64>,
@@ -101,7 +101,7 @@ impl Partition {
         }
     }
 
-    /// The next offset to read: an offset, or where it began.
+    /// The next offset to read, or [`super::start::BEGINNING`].
     pub(super) fn next(&self) -> i64 {
         self.received.unwrap_or(self.start)
     }
@@ -121,16 +121,16 @@ impl Partition {
         (self.floor, self.held) = (self.next(), false);
     }
 
-    /// Whether a record of this offset shows that the log has become shorter.
+    /// Whether a record of this offset shows that the log was truncated.
     pub(super) fn is_before(&self, offset: i64) -> bool {
         offset < self.floor
     }
 
-    /// Adds a record, unless it lies beyond the end. Returns where its metadata is to be gathered. `None` is
-    /// a tombstone.
+    /// Adds a record, unless it lies beyond the end. Returns where to gather its metadata. `None` is a
+    /// tombstone.
     pub(super) fn push(&mut self, offset: i64, record: Option<&[u8]>) -> Option<&mut Gathered> {
         if self.received.is_some_and(|next| offset < next) {
-            // The partition was started again while records that follow were on their way.
+            // The partition was started again while later records were in flight.
             return None;
         }
         if self.ended || self.end.is_some_and(|end| offset >= end) {
@@ -144,19 +144,18 @@ impl Partition {
         Some(&mut self.block.gathered)
     }
 
-    /// Nothing of the partition is still to come before `offset`: a bounded table ends when that is at or
-    /// beyond its end. Offsets have gaps (compaction, transactions), so the last record's need not be the one
-    /// before the end.
+    /// No further record before `offset` will arrive: a bounded table ends if this is at or beyond its end.
+    /// Offsets have gaps (compaction, transactions), so the last record need not be right before the end.
     pub(super) fn nothing_before(&mut self, offset: i64) {
         self.ended |= self.end.is_some_and(|end| offset >= end);
     }
 
-    /// The block should be decoded before more is added.
+    /// Whether the block should be decoded before more is added.
     pub(super) fn is_full(&self) -> bool {
         self.block.records.values_slice().len() >= BLOCK_BYTES
     }
 
-    /// Takes what has been gathered, if anything has; the next block is expected to be as large.
+    /// Takes the gathered records, if there are any; the next block is expected to be as large.
     pub(super) fn take_block(&mut self) -> Option<Block> {
         let records = self.block.offsets.len();
         if records == 0 {

@@ -1,4 +1,4 @@
-//! Where a table starts to read a topic, and where a bounded table stops, by their options.
+//! The start of reading a topic, and the end of a bounded table, from their options.
 
 use std::collections::BTreeMap;
 
@@ -6,14 +6,14 @@ use anabranch_model::{Error, Result};
 
 use crate::Options;
 
-/// A place in each partition of a topic.
+/// A position in each partition of a topic.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Bound {
     Earliest,
     Latest,
-    /// Where the group stopped. Reading starts at the beginning of partitions without a committed position.
+    /// The committed positions of the group. Reading starts at the beginning of partitions without one.
     Group,
-    /// At the first record whose timestamp is at or after this.
+    /// The first record with a timestamp at or after this.
     Timestamp {
         ms: i64,
     },
@@ -21,7 +21,7 @@ pub(super) enum Bound {
     Specific(BTreeMap<i32, i64>),
 }
 
-/// The options' names for the start or the end.
+/// The names of the options for the start or the end.
 struct Names {
     mode: &'static str,
     timestamp: &'static str,
@@ -39,14 +39,14 @@ const BOUNDED: Names = Names {
     offsets: "scan.bounded.specific-offsets",
 };
 
-/// Where reading starts.
+/// The start of reading.
 pub(super) fn startup(options: &mut Options<'_>) -> Result<Bound> {
     let mode = options
         .choice(STARTUP.mode, &["earliest-offset", LATEST, GROUP, TIMESTAMP, SPECIFIC].map(|name| (name, name)))?;
     Ok(STARTUP.read(mode, options)?.unwrap_or(Bound::Earliest))
 }
 
-/// Where the table ends; `None`: it does not.
+/// The end of the table; `None` if it is unbounded.
 pub(super) fn end(options: &mut Options<'_>) -> Result<Option<Bound>> {
     let mode =
         options.choice(BOUNDED.mode, &["unbounded", LATEST, GROUP, TIMESTAMP, SPECIFIC].map(|name| (name, name)))?;
@@ -59,7 +59,7 @@ const TIMESTAMP: &str = "timestamp";
 const SPECIFIC: &str = "specific-offsets";
 
 impl Names {
-    /// The place of a mode. `None`: the mode is the first one.
+    /// The bound for a mode. `None`: the mode is the first one.
     fn read(&self, mode: Option<&str>, options: &mut Options<'_>) -> Result<Option<Bound>> {
         let ms = options.number::<i64>(self.timestamp)?;
         let offsets = options.string(self.offsets).map(|text| self.offsets(text)).transpose()?;

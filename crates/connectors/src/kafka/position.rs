@@ -1,10 +1,10 @@
-//! Positions of a table's partitions: `ads/3` stands at `4711 topic-id ASNFZ4mrze8AESIzRFVm9w`, or at
-//! `4711..5000 topic-id ...` if the table ends at offset 5000.
+//! Positions of a table's partitions: `ads/3` is at `4711 topic-id ASNFZ4mrze8AESIzRFVm9w`, or at `4711..5000
+//! topic-id ...` if the table ends at offset 5000.
 //!
 //! The topic's identity is part of the position: an offset means nothing in another topic of the same name.
-//! Positions that were taken from brokers that give none are without it. The end is part of the position so
-//! that a bounded table that is read on ends where it would have ended. A partition that was read from its
-//! beginning and has given nothing yet stands at `beginning`: its first offset is the broker's to know.
+//! Old brokers give no identity, so some positions lack it. The end is part of the position so that a bounded
+//! table that is resumed keeps its end. A partition that is read from its beginning and has returned nothing
+//! yet is at `beginning`: only the broker knows its first offset.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -17,17 +17,17 @@ use super::topic_id::TopicId;
 use super::topics::{Found, may_be};
 use crate::positions::{foreign, number, unreadable};
 
-/// How the beginning of a partition is written.
+/// The text for the beginning of a partition.
 const AT_BEGINNING: &str = "beginning";
 /// Separates the offsets from the identity of the topic.
 const OF_TOPIC: &str = " topic-id ";
 
-/// Where a partition stands.
+/// The position of a partition.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Position {
     /// The next offset, or [`BEGINNING`].
     pub(super) next: i64,
-    /// Where a bounded table ends.
+    /// The end of a bounded table.
     pub(super) end: Option<i64>,
     /// The identity of its topic, if it is known.
     pub(super) topic_id: Option<TopicId>,
@@ -47,7 +47,7 @@ impl Position {
         Some(Position { next, end, topic_id })
     }
 
-    /// In words.
+    /// The position as text.
     pub(super) fn text(self) -> String {
         let next = if self.next == BEGINNING { AT_BEGINNING.to_owned() } else { self.next.to_string() };
         let end = self.end.map(|end| format!("..{end}")).unwrap_or_default();
@@ -55,7 +55,7 @@ impl Position {
         format!("{next}{end}{topic}")
     }
 
-    /// Nothing follows.
+    /// Whether nothing follows.
     pub(super) fn is_end(self) -> bool {
         self.end.is_some_and(|end| self.next >= end)
     }
@@ -75,20 +75,20 @@ pub(super) fn topic_of(name: &str) -> Option<&str> {
     name.rsplit_once('/').map(|(topic, _)| topic)
 }
 
-/// Positions as they were read.
+/// Parsed positions.
 #[derive(Debug, Default)]
 pub(super) struct Known {
     /// By topic index and partition.
     pub(super) positions: BTreeMap<(usize, i32), Position>,
-    /// Of topics of a pattern that are not there, by name and partition: they may come back.
+    /// For missing topics of a pattern, by name and partition: the topics may come back.
     pub(super) missing: BTreeMap<(String, i32), Position>,
-    /// Topics of a pattern that were created anew: their positions do not count.
+    /// Topics of a pattern that were created anew: their positions are void.
     pub(super) renewed: BTreeSet<String>,
     /// Topics whose positions have no identity, although the brokers give one.
     pub(super) unidentified: BTreeSet<String>,
 }
 
-/// The positions in `from`, of these topics. All are checked, not only those of this task.
+/// The positions in `from` for these topics. All are checked, not only those of this task.
 pub(super) fn parse(from: &Positions, table: &Table, topics: &[Found], table_name: &str) -> Result<Known> {
     let index_of: BTreeMap<&str, usize> =
         topics.iter().enumerate().map(|(index, topic)| (topic.name.as_str(), index)).collect();

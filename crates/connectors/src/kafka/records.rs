@@ -1,5 +1,5 @@
-//! The records of a sink's rows: each row one record, or for a table with a primary key the latest of each
-//! key.
+//! The records for a sink's rows: one record per row, or for a table with a primary key the latest row of
+//! each key.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -35,7 +35,7 @@ enum Values {
     Changes(DebeziumEncoder),
 }
 
-/// Keys, if records have any, and values: as many of each. A value that is NULL deletes its key.
+/// Keys, if records have any, and the values of the same records. A value that is NULL deletes its key.
 pub(super) struct Encoded {
     pub(super) keys: Option<BinaryArray>,
     pub(super) values: BinaryArray,
@@ -43,7 +43,7 @@ pub(super) struct Encoded {
 }
 
 impl Records {
-    /// Of a table. The value may be without the columns of the key.
+    /// For a table. The value may omit the columns of the key.
     pub(super) fn new(table: &Table, content: &Content, spec: &SinkSpec) -> Result<Records> {
         let all = 0..spec.schema.fields().len();
         let is_left_out = |column: &usize| {
@@ -64,7 +64,7 @@ impl Records {
         })
     }
 
-    /// Whether something may be attached to records.
+    /// Whether records may have times and headers.
     pub(super) fn attach(&self) -> bool {
         !self.attachments.are_none()
     }
@@ -135,13 +135,13 @@ impl Records {
 }
 
 impl Encoded {
-    /// Their memory.
+    /// Memory of the records.
     pub(super) fn bytes(&self) -> usize {
         let of = |array: &BinaryArray| array.get_array_memory_size();
         of(&self.values) + self.keys.as_ref().map_or(0, of) + self.attached.bytes()
     }
 
-    /// The records without the first ones.
+    /// The records from `first` on.
     pub(super) fn iter_from(&self, first: usize) -> impl Iterator<Item = Outgoing<'_>> {
         let key = |row: usize| self.keys.as_ref().filter(|keys| keys.is_valid(row)).map(|keys| keys.value(row));
         let value = |row: usize| self.values.is_valid(row).then(|| self.values.value(row));

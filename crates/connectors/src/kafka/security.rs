@@ -1,5 +1,5 @@
-//! Properties of the Java client, most of them about encryption and logins, as users of Flink have them, in
-//! librdkafka's terms: translated where both say the same, else refused with what to write instead.
+//! Translates properties of the Java client, which Flink's users have, to librdkafka: most are about
+//! encryption and logins. Properties without a counterpart are refused with a remedy.
 
 use anabranch_model::{Error, Result, is_secret};
 
@@ -11,8 +11,7 @@ pub(super) struct Properties {
     pub(super) without_effect: Vec<String>,
 }
 
-/// What only the Java client, or Flink's older connectors, have a use for: classes of theirs, and what they
-/// measure.
+/// Properties that only the Java client, or Flink's older connectors, use: their classes and metrics.
 const WITHOUT_EFFECT: &[&str] = &[
     "key.deserializer",
     "value.deserializer",
@@ -36,7 +35,7 @@ const WITHOUT_EFFECT: &[&str] = &[
     "ssl.secure.random.implementation",
     "flink.partition-discovery.interval-millis",
 ];
-/// Brokers have not needed it since version 4.
+/// Brokers have not needed ZooKeeper since version 4.
 const ZOOKEEPER: &str = "zookeeper.";
 
 impl std::fmt::Debug for Properties {
@@ -47,7 +46,7 @@ impl std::fmt::Debug for Properties {
 }
 
 impl Properties {
-    /// Translates what a table's options say.
+    /// Translates the options of a table.
     pub(super) fn new(given: &[(&str, &str)]) -> Result<Properties> {
         let mut properties = Properties::default();
         let stores = Stores::of(given);
@@ -89,15 +88,15 @@ impl Properties {
             "ssl.keystore.key" => self.put("ssl.key.pem", value),
             "ssl.keystore.certificate.chain" => self.put("ssl.certificate.pem", value),
             "ssl.endpoint.identification.algorithm" if value.is_empty() => self.put(name, "none"),
-            // They only give the type of other options, or protect public data.
+            // These only give the type of other options, or protect public data.
             "ssl.truststore.type" | "ssl.keystore.type" | "ssl.truststore.password" => {}
             "fetch.max.wait.ms" => self.put("fetch.wait.max.ms", value),
             "max.request.size" => self.put("message.max.bytes", value),
-            // They bound what the Java client does at once.
+            // These limit the batches of the Java client.
             "max.poll.records" | "buffer.memory" | "max.block.ms" => {}
             "receive.buffer.bytes" => self.put("socket.receive.buffer.bytes", value),
             "send.buffer.bytes" => self.put("socket.send.buffer.bytes", value),
-            // The job assigns partitions. The name of a class is one of Java.
+            // The job assigns partitions, and the value is the name of a Java class.
             "partition.assignment.strategy" if value.contains("org.apache.kafka") => self.ignore(name),
             _ if WITHOUT_EFFECT.contains(&name) || name.starts_with(ZOOKEEPER) => self.ignore(name),
             _ => self.put(name, value),
@@ -105,7 +104,7 @@ impl Properties {
         Ok(())
     }
 
-    /// The login that a line for the Java client describes.
+    /// The login in the Java client's syntax.
     fn login(&mut self, jaas: &str) -> Result<()> {
         let unreadable = || {
             Error::user("the login cannot be read").remedy(
@@ -184,7 +183,7 @@ fn jaas_login(text: &str) -> Option<(&str, Vec<(String, String)>)> {
     Some((module, options))
 }
 
-/// A value up to its closing quote, and what follows. A backslash takes the next character as it is.
+/// A value up to its closing quote, and the rest. A backslash escapes the next character.
 fn quoted(text: &str, quote: char) -> Option<(String, &str)> {
     let mut value = String::new();
     let mut chars = text.char_indices();

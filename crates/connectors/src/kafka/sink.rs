@@ -1,10 +1,10 @@
 //! The writer of one task: at least once. Committables of a job that wrote exactly once before are still
 //! committed.
 //!
-//! Rows are handed to the client, which gathers them into batches per partition and sends them from its own
+//! Rows are passed to the client, which gathers them into batches per partition and sends them from its own
 //! threads. Rows wait here while a broker has not acknowledged earlier ones. An epoch ends when the brokers
-//! have acknowledged all of them. A record that cannot be delivered in time makes the next call fail; nothing
-//! is dropped.
+//! have acknowledged all of its records. A record that cannot be delivered in time makes the next call fail;
+//! nothing is dropped.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -25,21 +25,20 @@ use super::records::{Encoded, Records};
 use super::table::{Partitioner, Table};
 use super::window::Window;
 
-/// The client's choice.
+/// Leaves the choice to the client.
 const ANY_PARTITION: i32 = -1;
-/// How long to wait for room in a full queue before looking again.
+/// Pause between two checks for room in a full queue.
 pub(super) const ROOM: Duration = Duration::from_millis(2);
-/// How long to wait for acknowledgements before looking for failures and for rows that wait: the first time,
-/// and at most.
+/// Pause between two checks for acknowledgements, failures and waiting rows: the first, and the longest.
 pub(super) const ACKNOWLEDGED: Duration = Duration::from_millis(1);
 const ACKNOWLEDGED_MAX: Duration = Duration::from_millis(100);
-/// How often a pause of the input waits for acknowledgements while rows wait here.
+/// Number of waits for acknowledgements while rows wait and the input pauses.
 const PAUSES: u32 = 10;
-/// Memory of the rows that wait here, in bytes.
+/// Limit of the memory of waiting rows, in bytes.
 const WAITING_MAX: usize = 16 << 20;
-/// How long acknowledgements may take before the sink asks whether a broker answers.
+/// Time without acknowledgements after which the sink checks whether a broker answers.
 const SILENCE: Duration = Duration::from_secs(3);
-/// How long that answer may take.
+/// Time limit of that check.
 const ANSWER: Duration = Duration::from_secs(1);
 /// How much longer a flush waits than the client tries to deliver a record.
 const GRACE: Duration = Duration::from_secs(5);
@@ -51,23 +50,23 @@ pub(super) struct KafkaSink {
     clock: Arc<dyn Clock>,
     records: Records,
     partitions: Partitions,
-    /// Records that were not handed to the client yet.
+    /// Records that were not passed to the client yet.
     waiting: VecDeque<Waiting>,
-    /// Their memory.
+    /// Memory of these records.
     waiting_bytes: usize,
     window: Window,
     topic: Topic,
     client: Arc<Producer>,
     outage: Outage,
     host: Arc<dyn Host>,
-    /// Of a job with checkpoints.
+    /// For a job with checkpoints.
     committer: Option<Committer>,
 }
 
 /// Encoded rows.
 struct Waiting {
     records: Encoded,
-    /// The first that was not handed to the client.
+    /// The first that was not passed to the client.
     next: usize,
 }
 
@@ -90,7 +89,7 @@ impl Partitions {
         }
     }
 
-    /// The next record's.
+    /// The partition of the next record.
     pub(super) fn next(&mut self) -> i32 {
         match self {
             Partitions::Any => ANY_PARTITION,
@@ -103,8 +102,8 @@ impl Partitions {
         }
     }
 
-    /// About how many partitions get records at a time, of `count`. Without keys the client writes to the
-    /// same partition for some milliseconds.
+    /// The approximate number of partitions, out of `count`, that get records at the same time. Without keys
+    /// the client writes to one partition for some milliseconds.
     pub(super) fn at_a_time(&self, has_keys: bool, count: i32) -> u32 {
         match self {
             Partitions::Any if has_keys => count.max(1).unsigned_abs(),
@@ -158,7 +157,7 @@ impl KafkaSink {
         }
     }
 
-    /// A job that is over waits no longer for the brokers.
+    /// A job that is over does not wait for the brokers.
     fn check_cancelled(&self) -> Result<()> {
         if self.host.is_cancelled() {
             return Err(
@@ -168,7 +167,7 @@ impl KafkaSink {
         Ok(())
     }
 
-    /// The brokers have not acknowledged records for a while: asks one whether it answers at all.
+    /// The brokers have not acknowledged records for a while: checks whether one answers at all.
     fn check_brokers(&mut self, waiting_since: &mut Nanos) {
         if self.clock.now() < waiting_since.plus(SILENCE) {
             return;
@@ -180,7 +179,7 @@ impl KafkaSink {
         *waiting_since = self.clock.now();
     }
 
-    /// Hands queued records to the client, as many as it takes now.
+    /// Passes as many queued records to the client as it accepts now.
     fn hand_over(&mut self) -> Result<()> {
         let now = self.clock.now();
         while let Some(Waiting { records, next }) = self.waiting.front_mut() {
@@ -203,8 +202,8 @@ impl KafkaSink {
     }
 
     /// Waits until at most this number of bytes is queued here or, without a number, until the brokers have
-    /// acknowledged all records. The wait lasts as long as they acknowledge some: the client gives up a
-    /// record after the delivery timeout, and that fails.
+    /// acknowledged all records. The wait continues as long as they acknowledge some: the client gives up a
+    /// record after the delivery timeout, which is a failure.
     fn acknowledged(&mut self, waiting_max: Option<usize>) -> Result<()> {
         let mut wait = ACKNOWLEDGED;
         let mut waiting_since = self.clock.now();
@@ -240,7 +239,7 @@ impl KafkaSink {
 
 impl Sink for KafkaSink {
     fn write(&mut self, batch: &RecordBatch) -> Result<()> {
-        // All that was prepared before has been committed, before the first row.
+        // All former committables were committed before the first row.
         self.committer = None;
         self.check_deliveries()?;
         let records = self.records.encode(batch)?;
@@ -249,9 +248,9 @@ impl Sink for KafkaSink {
         self.acknowledged(Some(WAITING_MAX))
     }
 
-    /// The client sends a record some milliseconds after the sink has handed it over (`linger.ms`). Records
-    /// that wait for those before are handed over, unless the brokers take longer than usual: then the next
-    /// call does so.
+    /// The client sends a record some milliseconds after it was passed to it (`linger.ms`). Records that wait
+    /// for earlier ones are passed on now, unless the brokers take longer than usual: then the next call does
+    /// so.
     fn flush(&mut self) -> Result<()> {
         self.check_deliveries()?;
         self.hand_over()?;
@@ -283,16 +282,16 @@ impl Sink for KafkaSink {
 
 /// Makes the client request its producer identifier at once: it sends no record without one.
 ///
-/// It asks a broker for the number when it hears of the brokers, and otherwise every 500 ms. With the first
-/// answer it leaves the address that it began with, and may not be connected to any other yet. The second
-/// answer comes from a broker.
+/// It requests the identifier from a broker when it learns of the brokers, and otherwise every 500 ms. With
+/// the first metadata it drops its initial address, and may not be connected to any broker yet. The second
+/// metadata comes from a broker.
 fn ask_again(client: &Producer, table: &Table, topic: &str, clock: &dyn Clock) -> Result<()> {
     let wait = table.first_answer;
     let answer = patiently(client, clock, wait, |wait| client.client().fetch_metadata(Some(topic), wait));
     answer.map(drop).map_err(|error| unanswered(client, table, wait, &error))
 }
 
-/// A record that was given up.
+/// The error for a record that was given up.
 pub(super) fn undeliverable(table: &Table, code: RDKafkaErrorCode) -> Error {
     match code {
         RDKafkaErrorCode::MessageTimedOut => Error::outside(format!(

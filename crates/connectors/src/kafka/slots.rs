@@ -9,8 +9,8 @@ use super::metadata::Wanted;
 use super::native::{Element, Received};
 use super::partition::Partition;
 
-/// Finds a partition's slot by the names that records carry. Records come in runs of one partition: the last
-/// answer is tried first.
+/// Finds a partition's slot by the topic name and number of a record. Records come in runs of one partition,
+/// so the last slot is tried first.
 #[derive(Default)]
 pub(super) struct Slots {
     topics: BTreeMap<Vec<u8>, usize>,

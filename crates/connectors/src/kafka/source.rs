@@ -28,16 +28,17 @@ use super::topic_id::TopicId;
 use super::topics::Topics;
 use super::watch::Watch;
 
-/// Elements taken from the client's queue at a time. After each, the source checks the size of its blocks.
+/// Number of elements taken from the client's queue at a time. After each time, the source checks the size of
+/// its blocks.
 const HELPING: usize = 1024;
 
-/// The longest wait for records: nothing ends it before, and the task may have something else to do.
+/// The longest wait for records: nothing interrupts it, and the task may have something else to do.
 const POLL_MAX: Duration = Duration::from_millis(50);
 
-/// Events of the client served at a time.
+/// Number of events of the client served at a time.
 const LOOKS: u32 = 4;
 
-/// The longest time that asking a silent broker once more may take.
+/// Time limit of the last request to a silent broker.
 const LAST_QUESTION: Duration = Duration::from_secs(2);
 
 /// Reads the partitions that belong to one task.
@@ -49,10 +50,10 @@ pub(super) struct KafkaSource {
     clock: Arc<dyn Clock>,
     host: Arc<dyn Host>,
     rows: RowReader,
-    /// Rows that were read and not returned yet, with their slot and the position after them.
+    /// Rows and announcements that were not returned yet, with their slot and the position after them.
     ready: VecDeque<(Polled, Option<(usize, i64)>)>,
     partitions: Vec<Partition>,
-    /// Records came since the brokers were last asked whether the topics are still the same.
+    /// Whether records were read since the identities of the topics were last checked.
     is_unverified: Cell<bool>,
     slots: Slots,
     commits: Option<Commits>,
@@ -69,8 +70,7 @@ struct ReadTopic {
     /// Its identity, if the brokers or the positions have one.
     id: Option<TopicId>,
     handle: Topic,
-    /// Partition 0 belongs to the task of this number, modulo their count, and further ones to the tasks
-    /// after it.
+    /// The task, modulo their count, that reads partition 0; further partitions belong to the tasks after it.
     first: u32,
 }
 
@@ -168,8 +168,8 @@ impl KafkaSource {
         Inquiry { client: &self.client, clock, host, table: &self.table, partitions, wait }
     }
 
-    /// Resumes a partition at its position. The declaration decides whether the partition ends, the position
-    /// where it ends.
+    /// Resumes a partition at its position. The declaration decides whether the partition ends, and the
+    /// position where.
     fn resume_partition(&mut self, (topic, partition): (usize, i32), position: Position, wait: Duration) -> Result<()> {
         let end = match (self.table.end.is_some(), position.end) {
             (false, _) => None,
@@ -195,7 +195,7 @@ impl KafkaSource {
         self.is_task_of(self.topics[topic].first, partition)
     }
 
-    /// Whether a partition is this task's, of a topic whose partitions begin with the task of this number.
+    /// Whether a partition belongs to this task, for a topic whose partition 0 belongs to task `first`.
     fn is_task_of(&self, first: u32, partition: i32) -> bool {
         first.wrapping_add(partition.unsigned_abs()) % self.parallelism == self.index
     }
@@ -251,7 +251,7 @@ impl KafkaSource {
         Ok(())
     }
 
-    /// Decodes what a partition has gathered, and closes it if it has ended.
+    /// Decodes a partition's gathered records, and closes the partition if it has ended.
     fn hand_over(&mut self, slot: usize) -> Result<()> {
         let partition = &mut self.partitions[slot];
         let (id, topic, number) = (partition.id, partition.topic, partition.partition);
@@ -265,26 +265,25 @@ impl KafkaSource {
         }
         if just_ended {
             self.queue.stop(&self.topics[topic].handle, number);
-            // Also if the last offsets hold no records: markers of transactions, records that were compacted
-            // away.
+            // Also if the last offsets have no records: transaction markers, compacted records.
             self.ready.push_back((Polled::Closed(id), end.map(|end| (slot, end))));
         }
         Ok(())
     }
 
-    /// Handles what the client reports beside records: errors, acknowledged commits, new partitions.
+    /// Handles the client's other reports: errors, acknowledged commits, new partitions.
     fn look_aside(&mut self) -> Result<()> {
-        // A poll that finds a line for the log returns nothing, so one poll is not enough.
+        // A poll that finds a log line returns nothing, so one poll is not enough.
         for report in (0..LOOKS).filter_map(|_| self.client.poll(Duration::ZERO)) {
             let Err(error) = report else { continue };
             match error.rdkafka_error_code() {
-                // Also if a broker has closed a connection that was not used: only a request shows whether
-                // brokers answer.
+                // Also if a broker has closed an idle connection: only a request shows whether brokers
+                // answer.
                 Some(RDKafkaErrorCode::AllBrokersDown) => self.watch.hurry(),
                 Some(code) if is_permanent(code) => {
                     return Err(silent(self.client.context(), &self.table, Duration::ZERO, Some(code)));
                 }
-                // The client tries again by itself.
+                // The client retries by itself.
                 _ => {}
             }
         }
@@ -295,8 +294,8 @@ impl KafkaSource {
         self.check_silence()
     }
 
-    /// Fails when no broker has been reachable for the time that the table allows. On a topic where nothing
-    /// is written only a request shows whether a broker is back.
+    /// Fails when no broker has been reachable for the table's timeout. On an idle topic only a request shows
+    /// whether a broker is back.
     fn check_silence(&mut self) -> Result<()> {
         let Some(since) = self.outage.since() else { return Ok(()) };
         if self.clock.now() < since.plus(self.table.connection_timeout) {
@@ -330,7 +329,7 @@ impl Source for KafkaSource {
         Ok(polled)
     }
 
-    /// A partition that is held is stopped. Records that the client has fetched already are read, so the
+    /// A held partition is stopped. Records that the client has already fetched are returned, so the
     /// partition starts again right after them.
     fn hold(&mut self, partitions: &BTreeSet<PartitionId>) -> Result<bool> {
         for slot in 0..self.partitions.len() {
@@ -411,7 +410,7 @@ impl PartitionName<'_> {
     }
 }
 
-/// Decodes a block; also gives the position after it.
+/// Decodes a block. Also returns the position after it.
 fn decode(reader: &mut RowReader, of: &PartitionName<'_>, block: Block) -> Result<(Rows, Option<i64>)> {
     let (records, offsets, gathered) = block.finish();
     let beside = Records { topic: of.topic, partition: of.partition, offsets: &offsets, gathered: &gathered };

@@ -1,10 +1,10 @@
-//! Where each partition starts, and where it ends when the table is bounded: asked once, when the task opens.
+//! The start of each partition, and its end if the table is bounded: determined once, when the task opens.
 //! All readers of a partition agree on its latest offset, so that they read the same records however long the
 //! others take to open.
 //!
-//! Positions are asked for rather than left to the client where it matters that they mean *now*: a record
-//! that is written between the start of the job and the first fetch belongs to a job that reads from the
-//! latest offset on.
+//! Positions are requested rather than left to the client where they must be those of *now*: a record that is
+//! written between the start of the job and the first fetch belongs to a job that reads from the latest
+//! offset on.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -19,14 +19,14 @@ use super::client::{Consumer, is_passing, is_permanent, patiently, silent};
 use super::places::Bound;
 use super::table::Table;
 
-/// Offsets by topic and partition, logical ones as librdkafka encodes them.
+/// Offsets by topic and partition; logical ones in librdkafka's encoding.
 pub(super) type Offsets = BTreeMap<(String, i32), i64>;
 
 /// The first offset of a partition, whatever it is when the fetch begins.
 pub(super) const BEGINNING: i64 = rdkafka::bindings::RD_KAFKA_OFFSET_BEGINNING as i64;
 const LATEST: i64 = rdkafka::bindings::RD_KAFKA_OFFSET_END as i64;
 
-/// Asks about the partitions of one task.
+/// Requests offsets for the partitions of one task.
 pub(super) struct Inquiry<'a> {
     pub(super) client: &'a Consumer,
     pub(super) clock: &'a dyn Clock,
@@ -37,14 +37,14 @@ pub(super) struct Inquiry<'a> {
 }
 
 impl Inquiry<'_> {
-    /// Where to start.
+    /// The start of each partition.
     pub(super) fn start(&self) -> Result<Offsets> {
         let mut offsets: Offsets = self.partitions.iter().map(|partition| (partition.clone(), BEGINNING)).collect();
         offsets.extend(self.at(&self.table.startup)?);
         Ok(offsets)
     }
 
-    /// Where a bounded table ends.
+    /// The end of each partition.
     pub(super) fn end(&self) -> Result<Offsets> {
         let Some(place) = &self.table.end else { return Ok(Offsets::new()) };
         let mut offsets = self.at(place)?;
@@ -53,7 +53,7 @@ impl Inquiry<'_> {
         {
             let (topic, number) = partition;
             match place {
-                // As in Flink, nothing is read of it.
+                // As in Flink, such a partition is not read.
                 Bound::Specific(_) => drop(offsets.insert(partition.clone(), 0)),
                 _ => {
                     return Err(Error::user(
@@ -67,7 +67,7 @@ impl Inquiry<'_> {
         Ok(offsets)
     }
 
-    /// The offsets of a place, of the partitions that have it.
+    /// The offsets of a bound, for the partitions that have one.
     fn at(&self, place: &Bound) -> Result<Offsets> {
         let known = |offsets: Offsets| offsets.into_iter().filter(|(_, offset)| *offset >= 0);
         match place {
@@ -75,8 +75,8 @@ impl Inquiry<'_> {
             Bound::Earliest => Ok(Offsets::new()),
             Bound::Latest => self.latest(),
             Bound::Timestamp { ms } => {
-                // Asked first: what is written between the two questions has a later timestamp and is not to
-                // be missed.
+                // Requested first: a record that is written between the two requests has a later timestamp
+                // and must not be missed.
                 let mut offsets = self.latest()?;
                 offsets.extend(known(self.by_time(*ms)?));
                 Ok(offsets)
@@ -89,8 +89,8 @@ impl Inquiry<'_> {
         }
     }
 
-    /// The offsets of the next records to be written. If another reader of the partition was opened before,
-    /// the offsets that it found.
+    /// The offsets of the next records to be written, or those that another reader of the partition has found
+    /// before.
     pub(super) fn latest(&self) -> Result<Offsets> {
         let config = self.table.consumer_config();
         let (servers, isolation) = (&self.table.servers, config.get("isolation.level").unwrap_or_default());
@@ -122,7 +122,7 @@ impl Inquiry<'_> {
         self.ask("the offsets of the group", |wait| self.client.committed_offsets(asked.clone(), wait))
     }
 
-    /// Asks until every partition has its answer, or a failure that does not pass.
+    /// Repeats a request until every partition has its answer, or a permanent failure.
     fn ask(&self, what: &str, question: impl Fn(Duration) -> KafkaResult<TopicPartitionList>) -> Result<Offsets> {
         let answered = patiently(self.client, self.clock, self.wait, |wait| {
             let list = question(wait)?;
@@ -170,8 +170,8 @@ impl Inquiry<'_> {
     }
 }
 
-/// Whether the error may pass. The partition exists, because a broker has listed it; the broker that answers
-/// may not have learned of it yet.
+/// Whether the error may be transient. The partition exists, because a broker has listed it; the answering
+/// broker may not know it yet.
 fn is_passing_or_new(code: RDKafkaErrorCode) -> bool {
     let is_unknown = matches!(
         code,

@@ -1,5 +1,5 @@
-//! Which topics a table reads: the topics that it names, or all topics whose names match a pattern, including
-//! topics that are created later.
+//! The topics that a table reads: the topics that it names, or all topics whose names match a pattern,
+//! including topics that are created later.
 
 use std::collections::BTreeSet;
 
@@ -17,10 +17,10 @@ use super::table::{Table, fields};
 use super::topics::{self, Found, Topics, unknown_topic};
 use crate::Options;
 
-/// Topics that the brokers keep for themselves.
+/// Internal topics of the brokers.
 const INTERNAL: &[&str] = &["__consumer_offsets", "__transaction_state"];
 
-/// What `topic` or `topic-pattern` says.
+/// The option `topic` or `topic-pattern`.
 #[derive(Clone, Debug)]
 pub(super) enum Subscription {
     /// Sorted, without duplicates, never empty.
@@ -36,7 +36,7 @@ pub(super) struct Pattern {
 }
 
 impl Subscription {
-    /// Of a table that may have a pattern.
+    /// For a table that may have a pattern.
     pub(super) fn read(options: &mut Options<'_>) -> Result<Subscription> {
         let Some(text) = options.string("topic-pattern").map(str::to_owned) else {
             return Subscription::named(options);
@@ -47,7 +47,7 @@ impl Subscription {
         Ok(Subscription::Pattern(Pattern::new(text)?))
     }
 
-    /// Of a table that names its topics.
+    /// For a table that names its topics.
     pub(super) fn named(options: &mut Options<'_>) -> Result<Subscription> {
         Ok(Subscription::Topics(topics(options.required("topic")?)?))
     }
@@ -59,13 +59,13 @@ impl Subscription {
         }
     }
 
-    /// Whether a topic that is not there may be one of these.
+    /// Whether a missing topic may be one of these.
     pub(super) fn matches(&self, topic: &str) -> bool {
         self.pattern().is_some_and(|pattern| pattern.matches(topic))
     }
 
-    /// The topics that exist now. All readers of a bounded table get the same list, and so do all readers
-    /// that start without positions.
+    /// The existing topics. All readers of a bounded table get the same list, and so do all readers that
+    /// start without positions.
     pub(super) fn topics(
         &self,
         client: &Consumer,
@@ -91,7 +91,7 @@ impl Subscription {
         let found = agreed.iter().map(|text| Found::parse(text)).collect::<Option<Vec<_>>>();
         let mut found = found.ok_or_else(|| Error::internal("topics without their partitions"))?;
         if positions.is_some() {
-            // What a table that ends has was found at its start.
+            // The topics of a bounded table were determined at its start.
             found.retain(|topic| with_positions.contains(&topic.name));
         }
         Ok(Topics { found, ..Topics::default() })
@@ -114,8 +114,8 @@ impl Subscription {
         }
     }
 
-    /// Asks until the brokers know all topics. Those with positions are waited for: a broker that has just
-    /// started may not know them yet.
+    /// Repeats the request until the brokers know all topics. Topics with positions are waited for: a broker
+    /// that has just started may not know them yet.
     fn wait_for(
         &self,
         client: &Consumer,
@@ -128,7 +128,7 @@ impl Subscription {
         let found = patiently(client, clock, wait, |wait| {
             let topics = self.ask(client, with_positions, wait)?;
             let misses = !topics.gone.is_empty() || !topics.away.is_empty();
-            // An error that passes: it is asked again.
+            // Transient errors: the request is repeated.
             match topics.passes || (misses && clock.now() < patience) {
                 true => Err(KafkaError::MetadataFetch(RDKafkaErrorCode::LeaderNotAvailable)),
                 false => Ok(topics),
@@ -144,7 +144,7 @@ impl Subscription {
         topics.filter(|topic| pattern.matches(topic)).map(str::to_owned).collect()
     }
 
-    /// The pattern of these topics and no others.
+    /// The pattern that matches exactly these topics.
     pub(super) fn as_pattern(&self) -> String {
         match self {
             Subscription::Topics(topics) => {
@@ -154,7 +154,7 @@ impl Subscription {
         }
     }
 
-    /// For people.
+    /// For messages.
     pub(super) fn text(&self) -> String {
         match self {
             Subscription::Topics(topics) => format!("topic {}", topics.join(", ")),
@@ -168,7 +168,7 @@ impl Pattern {
         if text.is_empty() {
             return Err(Error::user("option 'topic-pattern' is empty").remedy("give one such as 'orders-.*'"));
         }
-        // Alone first: parentheses that are not closed could be closed by ours.
+        // Compiled alone first: its unbalanced parentheses could be closed by ours.
         match Regex::new(&text).and_then(|_| Regex::new(&format!("^(?:{text})$"))) {
             Ok(regex) => Ok(Pattern { text, regex }),
             Err(error) => {
@@ -185,7 +185,8 @@ impl Pattern {
     }
 }
 
-/// A topic that is named, or of a table that finds no topics later, cannot be read at another time.
+/// Fails if a topic cannot be read now and would not be found later, because it is named or the table does
+/// not discover topics.
 fn none_away(topics: Topics) -> Result<Topics> {
     match topics.away.first_key_value() {
         Some((topic, code)) => Err(Error::outside(format!("topic '{topic}' cannot be read: {code}"))

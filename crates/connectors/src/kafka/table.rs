@@ -16,7 +16,7 @@ use crate::Options;
 use crate::format::Format;
 use crate::guarantee::Guarantee;
 
-/// What `WITH (...)` says about a Kafka table, without its formats.
+/// The options of a Kafka table, without its formats.
 #[derive(Clone, Debug)]
 pub(super) struct Table {
     pub(super) subscription: Subscription,
@@ -24,34 +24,35 @@ pub(super) struct Table {
     /// Group to which positions are committed.
     pub(super) group: Option<String>,
     pub(super) startup: Bound,
-    /// Where the table ends, if it does.
+    /// The end of the table, if it is bounded.
     pub(super) end: Option<Bound>,
-    /// Time between two looks at the topics: whether they have new partitions, whether they still exist.
+    /// Interval of the checks for new partitions and deleted topics.
     pub(super) watch_interval: Duration,
-    /// New partitions are read.
+    /// Whether new partitions are read.
     pub(super) discovers: bool,
-    /// How long all brokers may be silent before the job fails.
+    /// Time without an answer of any broker after which the job fails.
     pub(super) connection_timeout: Duration,
     /// How long opening the table waits for the first answer of a broker.
     pub(super) first_answer: Duration,
     pub(super) partitioner: Partitioner,
     pub(super) key_fields: Vec<String>,
     pub(super) key_format: Option<Format>,
-    /// The names of these columns begin so, but not within a key.
+    /// Prefix of the names of these columns, which the key omits.
     pub(super) key_prefix: String,
-    /// Values are without the columns of the key, which are read from it.
+    /// Whether values omit the columns of the key, which are then read from the key.
     pub(super) without_key: bool,
     /// Partitions of a topic that the sink creates; the broker's default if not given.
     pub(super) created_partitions: Option<i32>,
-    /// How long the sink tries to deliver a record.
+    /// Time limit for the delivery of a record.
     pub(super) delivery_timeout: Duration,
-    /// What the sink promises; what the job allows, if it is not given.
+    /// The guarantee of the sink; by default, the best that the job allows.
     pub(super) guarantee: Option<Guarantee>,
-    /// Memory of a sink that holds records, in bytes. The records of one epoch may take this much at most.
+    /// Limit of the memory of a sink that holds records, in bytes. The records of one epoch may take this
+    /// much at most.
     pub(super) buffer_bytes: u64,
-    /// Flink would begin at the offsets of the group, because the table does not say where to start.
+    /// Flink would start at the offsets of the group, because the table does not define a start.
     flink_begins_at_group: bool,
-    /// Records are versions or changes of rows: they are not only added.
+    /// Whether records are versions or changes of rows, so that the table is updating.
     pub(super) updates: bool,
     properties: Properties,
 }
@@ -69,7 +70,7 @@ pub(super) enum Partitioner {
 
 const WATCH_INTERVAL: Duration = Duration::from_secs(10);
 const CONNECTION_TIMEOUT: Duration = Duration::from_secs(30);
-/// Shorter than an outage may last later: a user who has typed a wrong address waits for this.
+/// Shorter than a later outage may last: a user with a wrong address waits for this.
 const FIRST_ANSWER: Duration = Duration::from_secs(10);
 const DELIVERY_TIMEOUT: Duration = Duration::from_secs(120);
 const BUFFER_BYTES: u64 = 256 << 20;
@@ -79,15 +80,15 @@ const LINGER_MAX_MS: f64 = 900_000.0;
 /// The client's own bounds of a request.
 const REQUEST_RECORDS: f64 = 10_000.0;
 const REQUEST_BYTES: f64 = 1_000_000.0;
-/// Bounds of a transaction's time: the least that the client accepts, and the most that brokers allow by
+/// Limits of a transaction's time: the least that the client accepts, and the most that brokers allow by
 /// default.
 const TRANSACTION_MILLIS: (u128, u128) = (1000, 900_000);
-/// How long a request of a transaction may take before it is repeated. The client waits that long for a
-/// broker that hangs, and the job cannot report it meanwhile.
+/// Time after which a request of a transaction is repeated. The client waits that long for a broker that
+/// hangs, and the job cannot report it meanwhile.
 const TRANSACTION_REQUEST_MILLIS: u128 = 10_000;
 
 impl Table {
-    /// Reads everything but the options of formats.
+    /// Reads everything except the options of formats.
     pub(super) fn parse(options: &mut Options<'_>) -> Result<Table> {
         let key_fields = fields(options.string("key.fields").unwrap_or_default());
         let key_format = Format::optional(options, "key.format")?;
@@ -106,7 +107,7 @@ impl Table {
         Ok(Table { key_fields, key_format, key_prefix, without_key, ..Table::keyless(options, subscription)? })
     }
 
-    /// Reads everything but the format of values, of a table whose primary key is the key of its records.
+    /// Reads everything except the format of values, for a table whose primary key is the key of its records.
     pub(super) fn parse_upserted(options: &mut Options<'_>) -> Result<Table> {
         let key_format = Some(Format::required(options, "key.format")?);
         let (without_key, key_prefix) = value_fields(options, &[])?;
@@ -121,7 +122,7 @@ impl Table {
         })
     }
 
-    /// The columns of the key as they are named there.
+    /// The columns of the key by their names in the key.
     pub(super) fn key_schema(&self, schema: &Schema, columns: &[usize]) -> Result<SchemaRef> {
         let named = |column: &usize| {
             let field = schema.field(*column);
@@ -180,7 +181,7 @@ impl Table {
         Ok(table)
     }
 
-    /// Combinations that make no sense, and properties that librdkafka does not know.
+    /// Refuses contradictory options, and properties that librdkafka does not know.
     fn check(&self) -> Result<()> {
         if self.group.is_none() && (self.startup == Bound::Group || self.end == Some(Bound::Group)) {
             let mode = if self.startup == Bound::Group { "scan.startup.mode" } else { "scan.bounded.mode" };
@@ -199,8 +200,8 @@ impl Table {
         Ok(())
     }
 
-    /// Configuration of a reader. What the user sets has the last word, except where our bookkeeping depends
-    /// on it.
+    /// Configuration of a reader. The user's properties take precedence, except where our bookkeeping depends
+    /// on ours.
     pub(super) fn consumer_config(&self) -> ClientConfig {
         let mut config = ClientConfig::new();
         // Records are taken in batches of thousands and counted in bytes, so the queue is bounded by bytes
@@ -210,17 +211,15 @@ impl Table {
         config.set("queued.min.messages", "1000000");
         config.set("queued.max.messages.kbytes", "8192");
         config.set("fetch.queue.backoff.ms", "5");
-        // No membership of a group depends on it here; what does is how long closing waits for a coordinator
-        // that is gone.
+        // Group membership is not used, but closing waits this long for a missing coordinator.
         config.set("session.timeout.ms", "6000");
         if self.end.is_some() {
-            // The end of a partition shows in a fetch that finds nothing: no reason to wait for more.
+            // A fetch that finds nothing detects the end of the partition, so it must not wait for more.
             config.set("fetch.wait.max.ms", "10");
         }
-        // Skipping silently what a broker has already deleted would lose records: such a position is an
-        // error.
+        // Skipping deleted records silently would lose data: such a position is an error.
         config.set("auto.offset.reset", "error");
-        // What a transaction has written counts when it is committed.
+        // Records of a transaction count when it is committed.
         config.set("isolation.level", "read_committed");
         self.common(&mut config);
         config.set("enable.auto.commit", "false");
@@ -237,7 +236,7 @@ impl Table {
         config.set("linger.ms", LINGER_MS.to_string());
         config.set("queue.buffering.max.messages", "1000000");
         config.set("queue.buffering.max.kbytes", "65536");
-        // The partition of a key as the Java client computes it, so that both may write to one topic.
+        // The Java client's partition of a key, so that both clients may write to one topic.
         config.set("partitioner", "murmur2_random");
         config.set("message.timeout.ms", self.delivery_timeout.as_millis().max(1).to_string());
         self.common(&mut config);
@@ -254,7 +253,7 @@ impl Table {
         let usual = self.delivery_timeout.as_millis().clamp(least, most);
         let transaction = given("transaction.timeout.ms").unwrap_or(usual);
         config.set("transaction.timeout.ms", transaction.to_string());
-        // The client refuses to wait longer for a record or a request than for their transaction.
+        // The client's timeouts of records and requests must not exceed that of their transaction.
         for (name, usual) in [("message.timeout.ms", usual), ("socket.timeout.ms", TRANSACTION_REQUEST_MILLIS)] {
             config.set(name, given(name).unwrap_or(usual).min(transaction).to_string());
         }
@@ -262,16 +261,16 @@ impl Table {
         config
     }
 
-    /// Configuration of a client that asks for the offsets of a group.
+    /// Configuration of a client that requests the offsets of a group.
     pub(super) fn group_config(&self, group: &str) -> ClientConfig {
         let mut config = self.consumer_config();
-        // Offsets of a transaction that is about to end are waited for.
+        // Waits for offsets of a transaction that is about to end.
         config.set("isolation.level", "read_committed");
         config.set("group.id", group);
         config
     }
 
-    /// What a writer's client sends in one request. One that does not number its records sends any number of
+    /// The size of a writer's requests. A client that does not number its records sends any number of
     /// requests at a time.
     pub(super) fn batch(&self) -> Batch {
         let number = |names: &[&str], usual: f64| {
@@ -299,8 +298,8 @@ impl Table {
         }
     }
 
-    /// Notifies the user of options without effect, and of a start that is not Flink's. One task does so for
-    /// all.
+    /// Notifies the user of options without effect, and of a start that differs from Flink's. One task does
+    /// so for all.
     pub(super) fn notify(&self, context: &TaskContext, begins: bool) {
         if context.index != 0 {
             return;
@@ -321,7 +320,7 @@ impl Table {
         }
     }
 
-    /// The only topic, which is what a sink needs.
+    /// The only topic, which a sink requires.
     pub(super) fn single_topic(&self) -> Result<&str> {
         match &self.subscription {
             Subscription::Topics(topics) => match topics.as_slice() {
@@ -355,8 +354,8 @@ pub(super) fn config_error(error: rdkafka::error::KafkaError) -> Error {
     }
 }
 
-/// `value.fields-include` and `key.fields-prefix`: whether values are without the columns of the key, and how
-/// the names of these begin. Without columns of the key, those are the primary key's.
+/// `value.fields-include` and `key.fields-prefix`: whether values omit the columns of the key, and the prefix
+/// of their names. Without `key.fields`, these columns are the primary key's.
 fn value_fields(options: &mut Options<'_>, key_fields: &[String]) -> Result<(bool, String)> {
     let without_key = options.choice("value.fields-include", &[("ALL", false), ("EXCEPT_KEY", true)])?.unwrap_or(false);
     let prefix = options.string("key.fields-prefix").unwrap_or_default().to_owned();

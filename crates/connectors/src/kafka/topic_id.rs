@@ -1,9 +1,9 @@
 //! The identity of a topic (KIP-516). A topic that is deleted and created again has the same name and another
-//! identity: an offset of the one means nothing in the other.
+//! identity: offsets of one mean nothing in the other.
 
 use std::fmt;
 
-/// The digits of Kafka's own text, which is base 64 for URLs.
+/// The digits of Kafka's text form, which is base 64 for URLs.
 const DIGITS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
 /// Digits of six bits each, the last of two.
 const LENGTH: u32 = 22;
@@ -13,13 +13,13 @@ const LENGTH: u32 = 22;
 pub(super) struct TopicId(u128);
 
 impl TopicId {
-    /// Of the two halves that the client gives. Zero is none.
+    /// From the two halves that the client gives. Zero is no identity.
     pub(super) fn of(most: i64, least: i64) -> Option<TopicId> {
         let id = (u128::from(most.cast_unsigned()) << 64) | u128::from(least.cast_unsigned());
         (id != 0).then_some(TopicId(id))
     }
 
-    /// Of Kafka's text.
+    /// From Kafka's text form.
     pub(super) fn parse(text: &str) -> Option<TopicId> {
         if text.len() != LENGTH as usize {
             return None;

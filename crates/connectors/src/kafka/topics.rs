@@ -1,5 +1,4 @@
-//! What the brokers say of a table's topics: which there are, with their identities and the numbers of their
-//! partitions.
+//! The brokers' descriptions of a table's topics: their names, identities and numbers of partitions.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -13,17 +12,17 @@ use super::native::{Described, describe};
 use super::table::Table;
 use super::topic_id::TopicId;
 
-/// A topic that is there.
+/// An existing topic.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Found {
     pub(super) name: String,
-    /// `None`: the brokers are older than identities of topics.
+    /// `None`: the brokers are older than topic identities.
     pub(super) id: Option<TopicId>,
     pub(super) partitions: i32,
 }
 
 impl Found {
-    /// As tasks share it.
+    /// The text form in which tasks share it.
     pub(super) fn text(&self) -> String {
         let id = self.id.map_or_else(|| "-".to_owned(), |id| id.to_string());
         format!("{} {id} {}", self.partitions, self.name)
@@ -45,16 +44,16 @@ pub(super) fn may_be(id: Option<TopicId>, known: Option<TopicId>) -> bool {
     id.is_none() || known.is_none() || id == known
 }
 
-/// The answer to one question.
+/// The answer to one request.
 #[derive(Debug, Default)]
 pub(super) struct Topics {
     /// By name.
     pub(super) found: Vec<Found>,
     /// Known topics that the brokers do not know: they have been deleted.
     pub(super) gone: BTreeSet<String>,
-    /// Known topics that may be there, but cannot be read, with the reason.
+    /// Known topics that may exist, but cannot be read, with the reason.
     pub(super) away: BTreeMap<String, RDKafkaErrorCode>,
-    /// Another answer follows soon: leaders are being chosen.
+    /// Whether another answer will follow soon: leaders are being elected.
     pub(super) passes: bool,
 }
 
@@ -84,7 +83,7 @@ pub(super) fn ask(
     Ok(topics)
 }
 
-/// A topic that the table names is not there.
+/// The error if a topic that the table names does not exist.
 pub(super) fn unknown_topic(client: &Consumer, table: &Table, topic: &str, wait: Duration) -> Error {
     let error = Error::user(format!("topic '{topic}' does not exist at {}", table.servers));
     let Ok(metadata) = client.fetch_metadata(None, wait) else { return error };

@@ -1,14 +1,14 @@
 //! Transactions that write the records of one task, each of an epoch, at most once.
 //!
 //! A transaction also commits the epoch's number as the offset of a consumer group that has no other use:
-//! both become visible or neither. A process that takes over reads that offset first and skips what is done.
-//! Two processes cannot write for one task at the same time: opening a transactional identity ends the open
-//! transaction of its former owner and fences it. The offset's metadata is the checksum of the epoch's
-//! records. If the epoch was committed with another checksum, two runs of the job have diverged, and the
-//! results of one would be missing: that is an error.
+//! both become visible or neither. A process that takes over reads that offset first and skips completed
+//! epochs. Two processes cannot write for one task at the same time: opening a transactional identity ends
+//! the open transaction of its former owner and fences it. The offset's metadata is the checksum of the
+//! epoch's records. If the epoch was committed with another checksum, two runs of the job have diverged, and
+//! the results of one would be missing: that is an error.
 //!
-//! The offset lives on the topic's partition 0. A broker forgets offsets of a group without members after
-//! `offsets.retention.minutes` (7 days unless set): a job that crashes between a commit and its note of it,
+//! The offset is on the topic's partition 0. A broker forgets offsets of a group without members after
+//! `offsets.retention.minutes` (7 days by default): a job that crashes between a commit and its note of it,
 //! and is restarted later than that, writes this epoch again.
 
 use std::cell::RefCell;
@@ -35,24 +35,24 @@ use crate::guarantee::has_later_results;
 
 /// The longest time that one request may take before the sink checks whether the job has cancelled its tasks.
 const REQUEST_MAX: Duration = Duration::from_secs(5);
-/// How much later than asked the client may return.
+/// How much later than requested the client may return.
 const LATE: Duration = Duration::from_secs(15);
 
-/// Records of an epoch that are looked at to see which partitions they go to.
+/// Number of records of an epoch that are sampled for their partitions.
 const SEEN: usize = 100;
 
-/// Where the group's offset lives.
+/// The partition of the group's offset.
 const OFFSET_PARTITION: i32 = 0;
 
 /// Why a transaction failed.
 pub(super) enum Failure {
-    /// Another transaction may succeed.
+    /// Transient: another transaction may succeed.
     Passing(String),
-    /// The same, but the client has been left behind in a request, with its threads.
+    /// Transient, but the client hangs in a request and was abandoned, with its threads.
     Stuck(String),
-    /// Another process has the transactions now.
+    /// Another process has taken over the transactions.
     Fenced(Error),
-    /// None will.
+    /// Permanent.
     Final(Error),
 }
 
@@ -62,7 +62,7 @@ impl From<Error> for Failure {
     }
 }
 
-/// For how long to try.
+/// Limits of the attempts.
 pub(super) struct Bounds<'a> {
     pub(super) deadline: Nanos,
     pub(super) clock: &'a dyn Clock,
@@ -73,23 +73,23 @@ pub(super) struct Bounds<'a> {
 
 impl Bounds<'_> {
     pub(super) fn left(&self) -> Duration {
-        // A request that is sent at all is given the time for an answer, and none delays the end of the tasks
+        // A request that is sent at all gets enough time for an answer, and none delays the end of the tasks
         // for long.
         self.deadline.after(self.clock.now()).clamp(LOOK, REQUEST_MAX)
     }
 
-    /// An attempt has failed that is repeated.
+    /// An attempt has failed and will be repeated.
     pub(super) fn fails(&self, reason: &str) {
         self.outage.borrow_mut().fails(self.clock.now(), reason);
     }
 
-    /// Whether to give up: the time is over, or the tasks are being ended.
+    /// Whether to give up: the time limit is over, or the tasks are cancelled.
     pub(super) fn are_over(&self) -> bool {
         self.clock.now() >= self.deadline || self.host.is_cancelled()
     }
 }
 
-/// The name under which a task's transactions and their group are known to the brokers.
+/// The brokers' name for a task's transactions and their group.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Identity {
     scope: String,
@@ -97,7 +97,7 @@ pub(super) struct Identity {
 }
 
 impl Identity {
-    /// A scope holds no slash and a task is a number, so that no two tables share a name.
+    /// A scope has no slash and a task is a number, so that no two tables share a name.
     pub(super) fn new(scope: &str, table: &str, task: u32) -> Identity {
         Identity { scope: scope.to_owned(), name: format!("anabranch/{scope}/{table}/{task}") }
     }
@@ -107,10 +107,10 @@ impl Identity {
     }
 }
 
-/// An epoch that has been committed.
+/// A committed epoch.
 struct Done {
     epoch: i64,
-    /// Of its records.
+    /// The checksum of its records.
     checksum: String,
 }
 
@@ -120,7 +120,7 @@ pub(super) struct Transactor {
     identity: Identity,
     topic_name: String,
     group: Arc<ConsumerGroupMetadata>,
-    /// The last epoch that is done.
+    /// The last committed epoch.
     done: Option<Done>,
     topic: Topic,
     client: Arc<Producer>,
@@ -157,7 +157,7 @@ impl Transactor {
         &self.topic_name
     }
 
-    /// Commits an epoch's records, unless they are committed already.
+    /// Commits an epoch's records, unless they are already committed.
     pub(super) fn commit(&mut self, epoch: Epoch, content: &Content<'_>, bounds: &Bounds<'_>) -> Result<(), Failure> {
         let number = i64::try_from(epoch.0).map_err(|_| Error::internal(format!("epoch {}", epoch.0)))?;
         let checksum = format!("{:016x}", content.checksum);
@@ -185,8 +185,8 @@ impl Transactor {
         Ok(())
     }
 
-    /// The job resumes from the checkpoint of epoch `after`. What is done beyond was committed by a run of
-    /// the job that went on further: its epochs are not the same as those to come.
+    /// The job resumes from the checkpoint of epoch `after`. Later epochs were committed by another run of
+    /// the job, whose epochs differ from those to come.
     pub(super) fn check_not_ahead(&self, after: Epoch) -> Result<(), Failure> {
         let Some(done) = self.done.as_ref().filter(|done| i64::try_from(after.0).is_ok_and(|after| after < done.epoch))
         else {
@@ -196,13 +196,13 @@ impl Transactor {
         Err(Failure::Final(has_later_results(&written, done.epoch.unsigned_abs(), after)))
     }
 
-    /// The failure that an error of the client stands for. If the client has dropped a record, the reason for
-    /// that is the failure.
+    /// The failure for an error of the client. If the client has dropped a record, the failure is the reason
+    /// for that.
     fn classify(&self, error: &KafkaError) -> Failure {
         self.undelivered().unwrap_or_else(|| classify(&self.client, &self.table, &self.identity, error))
     }
 
-    /// Whether an epoch is done, with these records.
+    /// Whether an epoch is committed, with these records.
     fn is_done(&self, number: i64, checksum: &str) -> Result<bool, Failure> {
         match &self.done {
             Some(done) if done.epoch == number && done.checksum != checksum => Err(Failure::Final(
@@ -236,7 +236,7 @@ impl Transactor {
         Ok(())
     }
 
-    /// Hands one record to the client, waiting for room.
+    /// Passes one record to the client, waiting for room.
     fn produce(&self, record: &Record<'_>, bounds: &Bounds<'_>) -> Result<(), Failure> {
         loop {
             let code = match self.topic.produce(record.partition, &record.content) {
@@ -273,16 +273,16 @@ impl Transactor {
             code @ (RDKafkaErrorCode::MessageSizeTooLarge | RDKafkaErrorCode::TopicAuthorizationFailed) => {
                 Some(Failure::Final(undeliverable(&self.table, code).at(place)))
             }
-            // The transaction's own error has the reason for which its records were dropped.
+            // The transaction's own error has the reason why its records were dropped.
             RDKafkaErrorCode::PurgeQueue | RDKafkaErrorCode::PurgeInflight | RDKafkaErrorCode::Fatal => None,
             code => Some(classify(&self.client, &self.table, &self.identity, &KafkaError::MessageProduction(code))),
         }
     }
 }
 
-/// About how many partitions the records of an epoch go to at a time, as its first records show. Where a
-/// record with a key goes is the client's choice, and without a key the client stays with one partition for
-/// some milliseconds.
+/// The approximate number of partitions that get records of an epoch at the same time, judged by its first
+/// records. For a record with a key the client chooses, and without a key the client stays with one partition
+/// for some milliseconds.
 fn partitions_at_a_time(content: &Content<'_>) -> u32 {
     let mut partitions = BTreeSet::new();
     for record in content.records().take(SEEN) {
@@ -313,9 +313,9 @@ fn repeated(
     }
 }
 
-/// Asks on a thread of its own. The client does not always keep to the time that it is given: after a broker
-/// has hung, a request of a transaction may never return. Such a client is left behind with its thread, and
-/// the next one takes its transactions over.
+/// Makes a request on a thread of its own. The client does not always respect its time limit: after a broker
+/// has hung, a request of a transaction may never return. Such a client is abandoned with its thread, and the
+/// next one takes its transactions over.
 fn bounded<C: Send + Sync + 'static, T: Send + 'static>(
     client: &Arc<C>,
     ask: &Arc<impl Fn(&C, Duration) -> KafkaResult<T> + Send + Sync + 'static>,
@@ -326,7 +326,7 @@ fn bounded<C: Send + Sync + 'static, T: Send + 'static>(
     std::thread::Builder::new()
         .name("kafka request".into())
         .spawn(move || {
-            // An answer that is too late is dropped.
+            // A late answer is dropped.
             let _ = answer.send(ask(&client, wait));
         })
         .map_err(|error| Error::outside(format!("no thread could be started: {error}")))?;
@@ -370,7 +370,7 @@ fn done(
     Ok((committed, group))
 }
 
-/// What an error of the client means.
+/// The failure for an error of the client.
 fn classify(client: &Producer, table: &Table, identity: &Identity, error: &KafkaError) -> Failure {
     let code = error.rdkafka_error_code();
     let (is_fatal, code, reason) = match client.client().fatal_error() {
@@ -378,8 +378,8 @@ fn classify(client: &Producer, table: &Table, identity: &Identity, error: &Kafka
         None => (false, code, error.to_string()),
     };
     match code {
-        // A broker also speaks of an old epoch when it has ended a transaction itself; then the client's
-        // state is not final.
+        // A broker also reports an old epoch when it has ended a transaction itself; then the client's state
+        // is not final.
         Some(RDKafkaErrorCode::InvalidProducerEpoch) if !is_fatal => Failure::Passing(reason),
         Some(RDKafkaErrorCode::Fenced | RDKafkaErrorCode::ProducerFenced | RDKafkaErrorCode::InvalidProducerEpoch) => {
             Failure::Fenced(

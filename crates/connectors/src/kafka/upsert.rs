@@ -31,12 +31,12 @@ use crate::guarantee::Guarantee;
 #[derive(Clone, Copy, Debug, Default)]
 pub struct UpsertKafkaConnector;
 
-/// The options of a table: all but its key.
+/// The options of a table, without its key.
 fn parse(spec: &ConnectorSpec) -> Result<(Table, Content)> {
     let mut options = Options::new(spec);
     let table = Table::parse_upserted(&mut options)?;
     let format = Format::required(&mut options, "value.format")?;
-    // A batch is written when it is there, and of each row once.
+    // A batch is written at once, with the latest version of each row.
     options.ignore(&["sink.buffer-flush.max-rows", "sink.buffer-flush.interval"]);
     options.finish()?;
     if table.startup != Bound::Earliest {

@@ -1,5 +1,5 @@
-//! Columns of rows that are in the keys of records. Of versions of rows, the key of the row is there, and a
-//! record without a value deletes it.
+//! Columns that are in the keys of records. For versions of rows, the record's key is the key of the row, and
+//! a record without a value deletes it.
 
 use std::iter::Peekable;
 
@@ -14,24 +14,24 @@ use crate::format::{Decode, Decoded, Format};
 /// The key of records, from which columns are read.
 pub(super) struct RecordKey {
     format: Format,
-    /// Where its columns are among those of the table, and their names in the key.
+    /// The indexes of its columns in the table, and their names in the key.
     pub(super) columns: Vec<usize>,
     schema: SchemaRef,
-    /// Values have these columns too.
+    /// Whether values have these columns too.
     pub(super) in_values: bool,
     /// A record without a value deletes the row of its key. Otherwise it is malformed.
     pub(super) deletes: bool,
 }
 
 impl RecordKey {
-    /// The key of a table's records, which has these of the declared columns.
+    /// The key of a table's records, with these of the declared columns.
     pub(super) fn of(table: &Table, declared: &Schema, columns: Vec<usize>, deletes: bool) -> Result<RecordKey> {
         let format = table.key_format.clone().ok_or_else(|| Error::internal("a key without a format"))?;
         let schema = table.key_schema(declared, &columns)?;
         Ok(RecordKey { format, columns, schema, in_values: !table.without_key, deletes })
     }
 
-    /// What reads the columns of the key.
+    /// The reader of the key's columns.
     pub(super) fn reader(&self) -> Result<KeyReader> {
         let decoder = self.format.decoder(&self.schema, &(0..self.columns.len()).collect::<Vec<_>>())?;
         let required = self.schema.fields().iter().find(|field| !field.is_nullable());
@@ -49,35 +49,35 @@ impl RecordKey {
 /// Reads the columns that are in the keys of records.
 pub(super) struct KeyReader {
     decoder: Box<dyn Decode>,
-    /// Why a record without a key is malformed. `None`: its columns of the key are NULL.
+    /// Why a record without a key is malformed. `None`: its key columns are NULL.
     refusal: Option<String>,
     /// A record without a value deletes the row of its key. Otherwise it is malformed.
     deletes: bool,
 }
 
-/// Decoded versions. Columns of a key or a value that is missing are NULL.
+/// Decoded versions. Columns of a missing key or value are NULL.
 pub(super) struct Versions {
     pub(super) values: Vec<ArrayRef>,
     pub(super) keys: Vec<ArrayRef>,
-    /// The records that could be decoded, which the rows are of.
+    /// The indexes of the decoded records, one per row.
     pub(super) good: Vec<usize>,
-    /// The others, with their errors.
+    /// The other records, with their errors.
     pub(super) malformed: Vec<(usize, String)>,
 }
 
-/// The keys of records, or their values: decoded without the missing ones.
+/// The keys or the values of records, decoded without the missing ones.
 struct Side<'a> {
     records: &'a BinaryArray,
     columns: Vec<ArrayRef>,
-    /// By their numbers among the present ones.
+    /// By index among the present ones.
     malformed: Peekable<std::vec::IntoIter<(usize, String)>>,
     present: usize,
     decoded: u32,
-    /// The row of each record that could be decoded.
+    /// The row of each decoded record.
     rows: Vec<Option<u32>>,
 }
 
-/// What a record has on one side.
+/// The key or the value of a record.
 enum DecodedPart {
     Missing,
     Malformed(String),
@@ -94,7 +94,7 @@ impl<'a> Side<'a> {
         Ok(Side { records, columns, malformed, present: 0, decoded: 0, rows: Vec::with_capacity(records.len()) })
     }
 
-    /// The part of this record. The records are asked for in their order.
+    /// The part of this record. Records must be queried in order.
     fn part(&mut self, index: usize) -> DecodedPart {
         if self.records.is_null(index) {
             return DecodedPart::Missing;
@@ -109,7 +109,7 @@ impl<'a> Side<'a> {
         }
     }
 
-    /// The columns of the records that could be decoded.
+    /// The columns of the decoded records.
     fn finish(self) -> Result<Vec<ArrayRef>> {
         let is_whole = self.rows.len() == self.decoded as usize && self.rows.iter().all(Option::is_some);
         if is_whole {
@@ -201,7 +201,7 @@ mod tests {
         assert_eq!((values_read, bad), (vec![Some(10), None, Some(50)], vec![1, 3, 5, 6]));
         assert_eq!(malformed[0].1, "the record has no key");
         assert!(malformed[2].1.starts_with("key: "), "{malformed:?}");
-        // A table of rows, not of versions: a key may be missing, a value not.
+        // In a table of rows, not of versions, a key may be missing, but not a value.
         let (good, keys_read, values_read, _, malformed) = read(false, true);
         assert_eq!((good, keys_read), (vec![0, 1, 4], vec![Some(1), None, Some(5)]));
         assert_eq!(values_read, [Some(10), Some(20), Some(50)]);

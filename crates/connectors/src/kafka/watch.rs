@@ -15,7 +15,7 @@ use super::client::Consumer;
 use super::subscription::Subscription;
 use super::topics::{Found, Topics};
 
-/// The longest time that a question may take: the job's end waits for it.
+/// Time limit of a request: the job's end waits for it.
 const ANSWER: Duration = Duration::from_secs(1);
 
 /// A condition that lasts for this time is reported: a broker that has just started may not know a topic yet,
@@ -25,7 +25,7 @@ const CONFIRM: Duration = Duration::from_secs(1);
 /// Observations.
 #[derive(Debug)]
 pub(super) enum Observation {
-    /// The present topics, and known ones that do not exist any more.
+    /// The present topics, and known topics that do not exist any more.
     Topics { found: Vec<Found>, gone: BTreeSet<String> },
     /// No broker has answered.
     Silence,
@@ -34,13 +34,13 @@ pub(super) enum Observation {
 /// A running watch, which ends when it is dropped.
 pub(super) struct Watch {
     seen: Receiver<Observation>,
-    /// Dropped, it ends the thread.
+    /// Dropping it ends the thread.
     hurry: Option<SyncSender<()>>,
     thread: Option<JoinHandle<()>>,
 }
 
 impl Watch {
-    /// Asks for the table's topics every `interval`. The source knows `known`.
+    /// Requests the table's topics every `interval`. The source knows `known`.
     pub(super) fn start(
         client: Arc<Consumer>,
         subscription: Subscription,
@@ -56,9 +56,9 @@ impl Watch {
         Ok(Watch { seen, hurry: Some(hurry), thread: Some(thread) })
     }
 
-    /// Has the brokers asked now instead of at the end of the interval.
+    /// Requests the topics now instead of at the end of the interval.
     pub(super) fn hurry(&self) {
-        // If a request to hurry waits already, one is enough.
+        // One pending request is enough.
         let _ = self.hurry.as_ref().map(|hurry| hurry.try_send(()));
     }
 
@@ -72,7 +72,7 @@ impl Drop for Watch {
     fn drop(&mut self) {
         drop(self.hurry.take());
         if let Some(thread) = self.thread.take() {
-            // A panic there has been reported by the panic hook and must not become a second one here.
+            // The panic hook has reported a panic there, which must not become a second one here.
             let _ = thread.join();
         }
     }
@@ -130,13 +130,13 @@ impl Watcher {
         }
     }
 
-    /// Waits, unless the task hurries: a client without connections has it hurry several times per second.
-    /// `false` when the watch has ended.
+    /// Waits, unless the task hurries: a client without connections makes it hurry several times per second.
+    /// Returns false when the watch has ended.
     fn wait(&self, time: Duration) -> bool {
         self.hurried.recv_timeout(time) != Err(RecvTimeoutError::Disconnected)
     }
 
-    /// Waits for the whole time, however the task hurries. `false` when the watch has ended.
+    /// Waits for the whole time, even if the task hurries. Returns false when the watch has ended.
     fn wait_fully(&self, time: Duration) -> bool {
         let clock = SystemClock::new();
         let end = clock.now().plus(time);
@@ -148,7 +148,7 @@ impl Watcher {
         }
     }
 
-    /// What a broker says of the topics, if one answers.
+    /// A broker's description of the topics, if one answers.
     fn ask(&self) -> Option<Topics> {
         let topics = self.subscription.ask(&self.client, &self.known, ANSWER).ok()?;
         self.client.context().answered();

@@ -1,22 +1,21 @@
-//! How many records the client holds at a time.
+//! Limits the number of records that the client holds at a time.
 //!
 //! The client sends one request after the other for each partition, because it numbers the records
-//! (`enable.idempotence`). A record that has waited for `linger.ms` behind a request without an answer keeps
-//! the client's thread busy: it polls until the answer is there. A slow broker would cost a core per task,
-//! and one on the same machine would become slower still. So a writer hands records over in windows. A window
-//! has about one request per partition. The next window begins when the brokers have acknowledged the whole
-//! one.
+//! (`enable.idempotence`). A record that has waited for `linger.ms` behind an unanswered request keeps the
+//! client's thread busy: it polls for the answer. A slow broker would cost a core per task, and one on the
+//! same machine would become slower still. So a writer passes records on in windows. A window has about one
+//! request per partition. The next window begins when the brokers have acknowledged the whole one.
 
 use std::time::Duration;
 
 use anabranch_model::Nanos;
 
-/// What the client puts around a record, at most.
+/// Limit of the client's overhead per record.
 const AROUND: u64 = 40;
-/// Requests that the client sends to one broker before the first is answered.
+/// Number of requests that the client sends to one broker before the first is answered.
 const REQUESTS: u32 = 5;
 
-/// What the client sends in one request.
+/// The size of the client's requests.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Batch {
     pub(super) records: u64,
@@ -33,7 +32,7 @@ pub(super) struct Window {
     gathers: Duration,
     records: u64,
     bytes: u64,
-    /// When the first record was handed over.
+    /// When the first record was passed on.
     since: Option<Nanos>,
 }
 
@@ -51,7 +50,7 @@ impl Window {
         }
     }
 
-    /// Whether it takes a record. `is_acknowledged` says whether the brokers have all records.
+    /// Whether it accepts a record. `is_acknowledged`: whether the brokers have acknowledged all records.
     pub(super) fn is_open(&mut self, now: Nanos, is_acknowledged: impl FnOnce() -> bool) -> bool {
         let gathers = self.since.is_none_or(|since| now < since.plus(self.gathers));
         if gathers && !self.is_full() {
@@ -69,7 +68,7 @@ impl Window {
         self.records >= self.records_max || self.bytes >= self.bytes_max
     }
 
-    /// A record was handed over.
+    /// Notes a record that was passed on.
     pub(super) fn add(&mut self, now: Nanos, bytes: usize) {
         self.since.get_or_insert(now);
         self.records += 1;

@@ -1,4 +1,4 @@
-//! Cached answers: the rows of each key. The least recently used keys leave first.
+//! Cached answers: the rows of each key. The least recently used keys are evicted first.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -10,9 +10,9 @@ use arrow::compute::{cast, take};
 use arrow::datatypes::{DataType, Schema, SchemaRef};
 use arrow::row::{OwnedRow, RowConverter, SortField};
 
-/// Bytes that a cache holds at most, whatever its other bounds are.
+/// Limit of the bytes of a cache, whatever its other limits are.
 const BYTES_MAX: usize = 64 << 20;
-/// Of an entry beside its bytes.
+/// Memory of an entry beside its bytes.
 const ENTRY_BYTES: usize = 96;
 
 /// See the module.
@@ -22,10 +22,10 @@ pub(super) struct Cache {
     key_columns: Vec<usize>,
     schema: SchemaRef,
     rows: RowConverter,
-    /// For the types of the keys, once they are known.
+    /// Encodes keys, once their types are known.
     keys: Option<(Vec<DataType>, RowConverter)>,
     entries: BTreeMap<Arc<[u8]>, Entry>,
-    /// By when they were used last.
+    /// Keys by their last use.
     used: BTreeMap<u64, Arc<[u8]>>,
     uses: u64,
     rows_held: u64,
@@ -46,10 +46,10 @@ impl Entry {
     }
 }
 
-/// What a cache knows of keys.
+/// The result of a lookup in the cache.
 pub(super) struct Known {
     pub(super) rows: RecordBatch,
-    /// The keys that it does not know, if any.
+    /// The keys that are not cached, if any.
     pub(super) missing: Option<RecordBatch>,
     pub(super) hits: u64,
 }
@@ -97,7 +97,7 @@ impl Cache {
         Ok(Known { rows, missing, hits: found.len() as u64 })
     }
 
-    /// Keeps the answer for keys.
+    /// Caches the answer for keys.
     pub(super) fn put(&mut self, keys: &RecordBatch, rows: &RecordBatch, now: Nanos) -> Result<()> {
         let asked = self.key_bytes(keys.columns())?;
         let own = own_keys(rows, keys, &self.key_columns)?;
@@ -117,7 +117,7 @@ impl Cache {
         Ok(())
     }
 
-    /// The entry of a key that has not expired, used now.
+    /// Marks the entry of a key as used now, unless it is missing or expired.
     fn fresh(&mut self, key: &Arc<[u8]>, now: Nanos) -> Option<Arc<[u8]>> {
         let entry = self.entries.get_mut(key)?;
         let is_over = |since: Nanos, ms: Option<u64>| ms.is_some_and(|ms| now.since(since) / 1_000_000 >= ms);
@@ -161,7 +161,7 @@ impl Cache {
         }
     }
 
-    /// Each key as bytes that are equal for equal keys.
+    /// Each key as bytes. Equal keys have equal bytes.
     fn key_bytes(&mut self, columns: &[ArrayRef]) -> Result<Vec<Arc<[u8]>>> {
         let types: Vec<DataType> = columns.iter().map(|column| column.data_type().clone()).collect();
         if self.keys.as_ref().is_none_or(|(known, _)| *known != types) {
@@ -174,14 +174,14 @@ impl Cache {
     }
 }
 
-/// Rows of a batch.
+/// The given rows of a batch.
 pub(super) fn taken(batch: &RecordBatch, rows: &UInt32Array) -> Result<RecordBatch> {
     let columns = batch.columns().iter().map(|column| take(column, rows, None)).collect::<Result<Vec<_>, _>>()?;
     let options = RecordBatchOptions::new().with_row_count(Some(rows.len()));
     Ok(RecordBatch::try_new_with_options(batch.schema(), columns, &options)?)
 }
 
-/// The different keys of several batches.
+/// The distinct keys of several batches.
 pub(super) fn different(keys: &RecordBatch) -> Result<RecordBatch> {
     let schema: &Schema = keys.schema_ref();
     let fields = schema.fields().iter().map(|field| SortField::new(field.data_type().clone())).collect();
@@ -196,15 +196,15 @@ pub(super) fn different(keys: &RecordBatch) -> Result<RecordBatch> {
     taken(keys, &UInt32Array::from(rows))
 }
 
-/// The keys that rows have themselves, of the types of the keys that are asked for.
+/// The keys in rows, in the types of the requested keys.
 fn own_keys(rows: &RecordBatch, keys: &RecordBatch, key_columns: &[usize]) -> Result<Vec<ArrayRef>> {
     let schema: &Schema = keys.schema_ref();
     let columns = key_columns.iter().zip(schema.fields());
     columns.map(|(column, field)| Ok(cast(rows.column(*column), field.data_type())?)).collect()
 }
 
-/// The rows of an answer that have one of these keys. There may be others, which somebody else has asked for
-/// by the same call.
+/// The rows of an answer with one of these keys. Others may have been requested by the same call for another
+/// batch.
 pub(super) fn only(rows: &RecordBatch, keys: &RecordBatch, key_columns: &[usize]) -> Result<RecordBatch> {
     let schema: &Schema = keys.schema_ref();
     let fields = schema.fields().iter().map(|field| SortField::new(field.data_type().clone())).collect();
@@ -276,7 +276,7 @@ mod tests {
         RecordBatch::try_new(Arc::clone(&cache.schema), columns).expect("rows")
     }
 
-    /// The names that are found, and the keys that are not known.
+    /// The names that were found, and the keys that were not.
     fn get(cache: &mut Cache, of: &[i64], ms: u64) -> (Vec<String>, Vec<i64>) {
         let known = cache.get(&keys(of), Nanos(ms * 1_000_000)).expect("an answer");
         let names = known.rows.column(1).as_string_view().iter().flatten().map(str::to_owned).collect();

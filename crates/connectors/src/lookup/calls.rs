@@ -1,6 +1,6 @@
-//! Calls under way: a few threads, each with its own connection. A thread that is free takes all keys that
-//! wait, up to a number, and makes one call of them. So a slow service gets few large calls, and a fast one
-//! many small ones.
+//! Concurrent calls: a few threads, each with its own connection. A free thread takes all keys that wait, up
+//! to a limit, and makes one call for them. So a slow service gets few large calls, and a fast one many small
+//! ones.
 
 use std::collections::VecDeque;
 use std::sync::atomic::AtomicUsize;
@@ -17,36 +17,36 @@ use arrow::compute::concat_batches;
 use super::cache::{Cache, different, only};
 use super::{Caller, Calling, Failed, LOOK, Outage, lock};
 
-/// Pause before the first repetition; before the second it is twice as long, and so on.
+/// Pause before the first retry; it doubles for each further one.
 const PAUSE: Duration = Duration::from_secs(1);
 const PAUSE_MAX: Duration = Duration::from_secs(10);
 
-/// Keys that a batch of rows asks for, or a part of them: no more than a call may have.
+/// Keys that a batch of rows requests, or a part of them: no more than a call may have.
 struct Ask {
     keys: RecordBatch,
     to: Arc<Gathering>,
 }
 
-/// The answer for a batch of rows, until all of it is there.
+/// The answer for a batch of rows, until it is complete.
 struct Gathering {
     answer: Arc<Answer>,
     parts: Mutex<Parts>,
 }
 
 struct Parts {
-    /// Asks that have no rows yet. None, if one of them has failed.
+    /// Number of requests without rows. `None` if one of them has failed.
     missing: usize,
-    /// Rows of keys that a cache has had, and those of other asks.
+    /// Cached rows, and the rows of completed requests.
     rows: Vec<RecordBatch>,
 }
 
 impl Gathering {
-    /// The rows for these keys, among others that were called for together with them.
+    /// Adds the rows for these keys, out of an answer for more keys.
     fn give(&self, (keys, called): (&RecordBatch, usize), rows: &Arc<RecordBatch>, shared: &Shared) -> Result<()> {
         let mut parts = lock(&self.parts);
         match parts.missing {
             0 => return Ok(()),
-            // Rows that several batches share are indexed once, and count once in all.
+            // Rows that several batches share are indexed once, and counted once.
             1 if parts.rows.is_empty() => {
                 let bytes = batch_bytes(rows) / called.max(1);
                 self.answer.give_counted(Arc::clone(rows), Waiting::new(&shared.waiting, bytes));
@@ -86,7 +86,7 @@ struct Shared {
     calling: Calling,
     cache: Option<Arc<Mutex<Cache>>>,
     context: LookupContext,
-    /// Bytes of answers that wait to be taken.
+    /// Bytes of answers that were not taken yet.
     waiting: Arc<AtomicUsize>,
 }
 
@@ -118,7 +118,7 @@ impl Calls {
         }))
     }
 
-    /// Asks for the rows with these keys. The rows of other keys of the batch are known.
+    /// Requests the rows with these keys. `known` are the rows of the batch's other keys.
     pub(super) fn ask(&self, keys: &RecordBatch, known: Option<RecordBatch>) -> Result<Arc<Answer>> {
         let most = self.0.calling.keys_max.max(1);
         let known = known.filter(|rows| rows.num_rows() > 0);
@@ -132,7 +132,7 @@ impl Calls {
         Ok(answer)
     }
 
-    /// Bytes of answers that wait to be taken.
+    /// Bytes of answers that were not taken yet.
     pub(super) fn waiting_bytes(&self) -> usize {
         self.0.waiting.load(Relaxed)
     }
@@ -141,7 +141,7 @@ impl Calls {
         let mut queue = lock(&self.0.queue);
         queue.asks.push_back(ask);
         if queue.idle > 0 {
-            // One of them may be waiting to try again.
+            // One of them may be pausing before a retry.
             self.0.changed.notify_all();
         }
         if queue.asks.len() > queue.idle && queue.threads < self.0.calling.threads {
@@ -161,7 +161,8 @@ impl Drop for Calls {
     }
 }
 
-/// What one call answers. Dropped without an answer, because the thread has failed, it answers with that.
+/// The requests that one call answers. Dropped without an answer, because the thread has failed, it answers
+/// with an error.
 struct PendingBatch<'a> {
     asks: Vec<Ask>,
     wake: &'a (dyn Fn() + Send + Sync),
@@ -213,7 +214,7 @@ impl Shared {
         outage.is_over(self.context.task.host.as_ref());
     }
 
-    /// Waits for something to ask. `None`: the task is gone.
+    /// Waits for requests. `None`: the task has ended.
     fn next_calls(&self) -> Option<Vec<Ask>> {
         let mut queue = lock(&self.queue);
         loop {
@@ -237,13 +238,13 @@ impl Shared {
         }
     }
 
-    /// The rows of an answer that have these keys, and those of other keys.
+    /// The rows of an answer with these keys, and the rows of other keys.
     fn joined(&self, rows: &RecordBatch, keys: &RecordBatch, found: &RecordBatch) -> Result<RecordBatch> {
         let own = only(rows, keys, &self.key_columns)?;
         Ok(concat_batches(&rows.schema(), [&own, found])?)
     }
 
-    /// The rows of the keys, which the cache keeps.
+    /// The rows of the keys, which are also cached.
     fn answered(
         &self,
         asked: &PendingBatch<'_>,
@@ -315,7 +316,7 @@ impl Shared {
         }
     }
 
-    /// Waits. Returns false if the task is gone.
+    /// Waits. Returns false if the task has ended.
     fn pause(&self, time: Duration) -> bool {
         let task = &self.context.task;
         let until = task.clock.now().plus(time);

@@ -1,5 +1,5 @@
-//! A small table that is kept as a whole, and read again in the background. Until it has been read again, and
-//! if that fails, rows are joined with its former content.
+//! A small table that is kept as a whole, and read again periodically in the background. Until it has been
+//! read again, and if that fails, rows are joined with its former content.
 
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
@@ -13,7 +13,7 @@ use arrow::compute::concat_batches;
 
 use super::{LOOK, Outage, lock};
 
-/// Pause after a reading that has failed, unless the interval is shorter.
+/// Pause after a failed reading, unless the interval is shorter.
 const PAUSE: Duration = Duration::from_secs(2);
 
 /// Opens the table for a reading from its beginning.
@@ -36,13 +36,13 @@ struct Shared {
 #[derive(Default)]
 struct State {
     content: Option<Arc<RecordBatch>>,
-    /// It could not be read at all.
+    /// The error if it could never be read.
     failed: Option<Error>,
     waiting: Vec<Arc<Answer>>,
     is_closed: bool,
 }
 
-/// The thread that reads. If it fails, no row must wait for it.
+/// The reading thread. If it fails, no row must wait for it.
 struct Reading<'a>(&'a Shared);
 
 impl Drop for Reading<'_> {

@@ -177,7 +177,7 @@ fn select(rows: &RecordBatch, spec: &SourceSpec) -> Result<RecordBatch> {
     batch(&schema, columns.collect::<Result<_>>()?, rows.num_rows())
 }
 
-/// One of the embedding program's blocks, by its number among all of them.
+/// One of the embedding program's blocks, by its index among all of them.
 struct Block {
     number: usize,
     content: BlockContent,

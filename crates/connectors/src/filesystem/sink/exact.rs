@@ -1,13 +1,13 @@
 //! Writes the files of one task, exactly once: a file becomes visible when the checkpoint that covers its
 //! rows is complete.
 //!
-//! At the end of an epoch that a checkpoint covers, the sink completes the files that hold its rows and syncs
-//! them to disk, still hidden. The checkpoint keeps their names and those they will have. When it is complete
+//! At the end of an epoch that a checkpoint covers, the sink completes the files of its rows and syncs them
+//! to disk, still hidden. The checkpoint contains their hidden and their future names. When it is complete
 //! the sink renames them. So files are as large as the rows of a checkpoint interval, and may be smaller
 //! (`'sink.rolling-size'`).
 //!
-//! After a crash the next incarnation renames what has not been renamed. Before the first rename of a commit
-//! the sink makes a commit marker in the folder. If a hidden file is missing and its commit has a marker, the
+//! After a crash the next incarnation renames the remaining files. Before the first rename of a commit the
+//! sink creates a commit marker in the folder. If a hidden file is missing and its commit has a marker, the
 //! file was renamed and may have been moved away since. If it is missing without a marker, its rows are lost:
 //! the job fails and does not restart.
 
@@ -43,13 +43,13 @@ pub(super) struct ExactFileSink {
     current: Option<Current>,
     /// Complete hidden files of the epochs since the last checkpoint.
     complete: Vec<String>,
-    /// Files of committables whose commit is still to come.
+    /// Files of committables that are not committed yet.
     prepared: BTreeSet<String>,
     /// The marker of the last commit.
     marker: Option<PathBuf>,
-    /// The first row has been written.
+    /// Whether the first row has been written.
     has_written: bool,
-    /// A committable of this writer has been committed.
+    /// Whether a committable of this writer has been committed.
     has_committed: bool,
 }
 
@@ -77,8 +77,8 @@ impl ExactFileSink {
         })
     }
 
-    /// Fails if the folder has results of later epochs than the checkpoint that the job resumes from. That
-    /// holds when the tasks are opened: later, their own results are there too.
+    /// Fails if the folder has results of later epochs than the checkpoint that the job resumes from. Called
+    /// when the tasks are opened: later, their own results are there too.
     pub(super) fn check_not_ahead(folder: &Path, scope: &str, host: &dyn Host) -> Result<()> {
         let Some(after) = host.resumed_after().filter(|_| folder.is_dir()) else { return Ok(()) };
         match StagedFolder::last_committed(folder, scope)?.filter(|last| *last > after.0) {
@@ -87,7 +87,7 @@ impl ExactFileSink {
         }
     }
 
-    /// Whether all that it was given is visible.
+    /// Whether all rows that it was given are visible.
     pub(super) fn is_idle(&self) -> bool {
         self.current.is_none() && self.complete.is_empty() && self.prepared.is_empty()
     }
@@ -126,8 +126,8 @@ impl ExactFileSink {
             self.folder.publish(folder, hidden, visible)?;
         }
         self.folder.sync(folder)?;
-        // The marker of another task's commit, which this sink took over, stays: nothing else says that its
-        // files were visible.
+        // The marker of another task's commit, which this sink took over, stays: it is the only evidence that
+        // the files of that commit were visible.
         let before = self.marker.replace(marker.clone());
         match before.filter(|before| *before != marker && StagedFolder::is_of_one_writer(before, &marker)) {
             Some(before) => self.folder.discard(&before),
@@ -185,8 +185,8 @@ impl Sink for ExactFileSink {
         self.publish(&content, committable.epoch).map_err(place)?;
         let own = content.files.iter().filter(|(hidden, _)| self.prepared.remove(hidden)).count();
         if own > 0 && !self.has_committed {
-            // The checkpoint of this epoch is complete. So every sink of this incarnation has committed what
-            // an earlier one had prepared.
+            // The checkpoint of this epoch is complete. So every sink of this incarnation has committed the
+            // results that an earlier one had prepared.
             self.folder.remove(Leftover::Complete)?;
             self.folder.remove_markers()?;
             self.has_committed = true;

@@ -80,7 +80,7 @@ impl PartFile {
         }
     }
 
-    /// Hands what was written to the operating system, as far as the format allows.
+    /// Passes the written bytes to the operating system, as far as the format allows.
     pub(super) fn flush(&mut self) -> Result<()> {
         if let Content::Text { file, buffer, written_bytes, .. } = &mut self.content {
             file.write_all(buffer).map_err(|e| io_error(&self.path, "write", &e))?;
@@ -90,8 +90,8 @@ impl PartFile {
         Ok(())
     }
 
-    /// Syncs what was written to disk, as far as the format allows. Does nothing if nothing was written since
-    /// the last sync. True after the first sync: the file's name may not be on disk yet.
+    /// Syncs the written bytes to disk, as far as the format allows. Does nothing if nothing was written
+    /// since the last sync. Returns true after the first sync: the file's name may not be on disk yet.
     pub(super) fn sync(&mut self) -> Result<bool> {
         self.flush()?;
         let Content::Text { file, written_bytes, synced_bytes, .. } = &mut self.content else { return Ok(false) };
@@ -102,7 +102,7 @@ impl PartFile {
         Ok(std::mem::replace(synced_bytes, *written_bytes) == 0)
     }
 
-    /// Whether what was written can only be read once the file is complete.
+    /// Whether the file can only be read once it is complete.
     pub(super) fn needs_its_end(&self) -> bool {
         matches!(self.content, Content::Parquet(_))
     }
@@ -132,7 +132,8 @@ impl PartFile {
     }
 }
 
-/// Cuts a text file that its writer left behind after its last whole record. False if it holds none.
+/// Truncates a text file that its writer left behind after its last whole record. Returns false if it has
+/// none.
 pub(super) fn cut_to_records(file: &mut DiskFile, framing: Framing) -> Result<bool> {
     let bytes = file.read()?;
     let mut end = 0;

@@ -27,22 +27,22 @@ const VERSION: u64 = 1;
 /// The writers of one task.
 pub(super) struct PartitionedSink {
     disk: Disk,
-    /// Of one folder: without the columns that divide the table.
+    /// For one folder: without the partition columns.
     spec: SinkSpec,
     options: FileOptions,
     context: TaskContext,
     partitions: Partitions,
-    /// Indexes of the columns that divide the table, and of the others.
+    /// Indexes of the partition columns, and of the other columns.
     keys: Vec<usize>,
     others: Vec<usize>,
     open: BTreeMap<PathBuf, Writer>,
     completion: Completion,
     watermark: EventTime,
-    /// The ends of checkpoints' epochs at which not all rows were visible yet.
+    /// The ends of checkpoints' epochs at which some rows were not visible yet.
     reached: VecDeque<Reached>,
 }
 
-/// How far event time had come at the end of a checkpoint's epoch.
+/// The event time at the end of a checkpoint's epoch.
 struct Reached {
     epoch: Epoch,
     watermark: EventTime,
@@ -63,7 +63,7 @@ impl Writer {
         }
     }
 
-    /// Whether all that it was given is visible.
+    /// Whether all rows that it was given are visible.
     fn is_idle(&self) -> bool {
         match self {
             Writer::AtLeastOnce(sink) => sink.current.is_none(),
@@ -137,8 +137,7 @@ impl PartitionedSink {
         self.open.get_mut(folder).ok_or_else(|| Error::internal("a writer that was not opened"))
     }
 
-    /// The rows of each folder. Rows with equal values often follow each other: the folder is found once for
-    /// all of them.
+    /// The rows of each folder. Adjacent rows often have equal values: their folder is looked up once.
     fn divided(&self, batch: &RecordBatch) -> Result<BTreeMap<PathBuf, Vec<u32>>> {
         let failed = |e| Error::internal(format!("the name of a partition: {e}"));
         let format = FormatOptions::default();
@@ -218,7 +217,7 @@ impl Sink for PartitionedSink {
     }
 
     fn commit(&mut self, committable: &Committable) -> Result<()> {
-        // The process that has the job now makes the rows visible, and says so.
+        // The new owner of the job makes the rows visible, and publishes its progress.
         if self.context.host.is_cancelled() {
             return Ok(());
         }

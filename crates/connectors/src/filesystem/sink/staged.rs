@@ -29,7 +29,7 @@ const IN_PROGRESS: &str = ".inprogress";
 const COMPLETE: &str = ".complete";
 const COMMITTED: &str = ".committed";
 
-/// Which of the hidden files.
+/// Kinds of hidden files.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Leftover {
     InProgress,
@@ -157,7 +157,7 @@ impl StagedFolder {
         self.disk.remove(path)
     }
 
-    /// Removes what older incarnations of the job left behind: this task's share of it.
+    /// Removes this task's share of the files that older incarnations of the job left behind.
     pub(super) fn remove(&self, which: Leftover) -> Result<()> {
         for name in names(&self.folder)? {
             let Some(name) = name.to_str() else { continue };

@@ -1,11 +1,11 @@
-//! Declares the folder of a partition complete, by an empty file in it, when all rows of the partition are
+//! Marks the folder of a partition as complete, by an empty file in it, when all rows of the partition are
 //! visible.
 //!
 //! By process time a task decides alone, as in Flink: when the delay has passed since it first wrote into the
 //! folder. By event time all tasks must have passed the folder's time. Each task publishes its progress as
 //! the name of an empty hidden file in the table's folder, `.watermark-TASK-of-TASKS-MILLISECONDS`, once the
-//! rows before that time are visible. The last task to pass the folder's time declares the folder complete.
-//! An existing file of success stays, so late rows change nothing.
+//! rows before that time are visible. The last task to pass the folder's time marks the folder as complete.
+//! An existing success file stays, so late rows change nothing.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -20,7 +20,7 @@ use crate::filesystem::partitions::{Partitions, Trigger};
 
 const WATERMARK: &str = ".watermark-";
 
-/// What one task knows of the folders' completion.
+/// The state of the folders' completion in one task.
 pub(super) struct Completion {
     disk: Disk,
     base: PathBuf,
@@ -29,7 +29,7 @@ pub(super) struct Completion {
     tasks: u32,
     /// Folders that may become complete, and when they were first seen.
     pending: BTreeMap<PathBuf, i64>,
-    /// The file that says how far the task has come.
+    /// The file that publishes the task's progress.
     said: Option<PathBuf>,
 }
 
@@ -46,7 +46,7 @@ impl Completion {
             said: None,
         };
         for (name, said) in completion.said()? {
-            // What a former run has said, with any number of tasks.
+            // Progress that a former run has published, with any number of tasks.
             if said.task == task || said.tasks != tasks {
                 completion.disk.remove(&base.join(name))?;
             }
@@ -58,8 +58,8 @@ impl Completion {
         Ok(completion)
     }
 
-    /// Rows are written into a folder. One without a time, because a value is NULL, is never declared
-    /// complete by it.
+    /// Rows are written into a folder. A folder without a time, because a value is NULL, is never marked by
+    /// event time.
     pub(super) fn wrote(&mut self, folder: &Path, now_ms: i64) {
         let by_time = self.partitions.trigger == Trigger::PartitionTime;
         let has_time = || self.partitions.time_ms(folder).is_ok() || !self.partitions.has_default(folder);
@@ -69,7 +69,7 @@ impl Completion {
         }
     }
 
-    /// The folders whose time has come for this task.
+    /// The folders that this task considers complete.
     pub(super) fn due(&self, watermark: EventTime, now_ms: i64) -> Result<Vec<PathBuf>> {
         let is_due = |folder: &Path, since_ms: i64| {
             Ok::<bool, Error>(match self.partitions.trigger {
@@ -92,8 +92,8 @@ impl Completion {
         i64::try_from(self.partitions.delay.as_millis()).unwrap_or(i64::MAX)
     }
 
-    /// All rows of this task before `watermark` are visible; of its folders, those in `open` have others that
-    /// are not.
+    /// All rows of this task before `watermark` are visible. `open`: whether a folder has other rows that are
+    /// not.
     pub(super) fn visible(&mut self, watermark: EventTime, now_ms: i64, open: &dyn Fn(&Path) -> bool) -> Result<()> {
         let Some(success) = self.partitions.success.clone() else { return Ok(()) };
         let mut reached = watermark;
@@ -101,7 +101,7 @@ impl Completion {
             self.say(watermark)?;
             reached = self.reached()?;
             if reached == EventTime::MAX {
-                // The last task is responsible for the folders of the others, too.
+                // The last task is also responsible for the folders of the others.
                 for folder in self.partitions.existing(&self.base)? {
                     self.wrote(&folder, now_ms);
                 }
@@ -116,7 +116,7 @@ impl Completion {
         Ok(())
     }
 
-    /// Says how far this task has come.
+    /// Publishes the progress of this task.
     fn say(&mut self, watermark: EventTime) -> Result<()> {
         let (task, tasks) = (self.task, self.tasks);
         let path = self.base.join(format!("{WATERMARK}{task}-of-{tasks}-{}", watermark.0));
@@ -130,7 +130,7 @@ impl Completion {
         }
     }
 
-    /// How far all tasks have come.
+    /// The progress of all tasks.
     fn reached(&self) -> Result<EventTime> {
         let mut of_tasks: BTreeMap<u32, EventTime> = BTreeMap::new();
         for (_, said) in self.said()?.into_iter().filter(|(_, said)| said.tasks == self.tasks && said.task < self.tasks)
@@ -142,7 +142,7 @@ impl Completion {
         Ok(of_tasks.into_values().min().filter(|_| all).unwrap_or(EventTime::MIN))
     }
 
-    /// What tasks have said.
+    /// The published progress of each task.
     fn said(&self) -> Result<Vec<(String, Said)>> {
         let failed = |e: std::io::Error| io_error(&self.base, "list", &e);
         let mut found = Vec::new();
@@ -155,7 +155,7 @@ impl Completion {
     }
 }
 
-/// How far a task has come.
+/// The progress of a task.
 struct Said {
     task: u32,
     tasks: u32,

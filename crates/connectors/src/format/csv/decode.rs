@@ -91,7 +91,7 @@ impl CsvDecoder {
         let null = self.options.null.as_bytes();
         for (column, index) in building.columns.iter_mut().zip(&self.projection) {
             let Some(field) = self.fields.get(*index) else {
-                // Such a record is wrong, unless errors are ignored.
+                // Such a record is malformed, unless errors are ignored.
                 column.push_null();
                 continue;
             };
@@ -242,8 +242,8 @@ fn convert(text: StringViewArray, data_type: &DataType) -> Result<Finished> {
     Ok(Finished { column, wrong })
 }
 
-/// Which rows have no valid value, and why. In those rows the column may contain a NULL that its field
-/// excludes: they are filtered out before a batch is made.
+/// The rows without a valid value, and the reasons. In those rows the column may contain a NULL that its
+/// field excludes: they are filtered out before a batch is made.
 fn errors(column: &ArrayRef, wrong: Vec<(usize, String)>, field: &FieldRef) -> Vec<(usize, String)> {
     let name = field.name();
     let mut errors = Vec::new();

@@ -74,7 +74,7 @@ impl CsvEncoder {
         Ok(CsvEncoder { alone: schema.fields().len() == 1, ..Self::for_people(options) })
     }
 
-    /// An encoder that also writes nested columns, in a readable form.
+    /// An encoder that also writes nested columns, in a form for reading only.
     pub(crate) fn for_people(options: &CsvOptions) -> Self {
         CsvEncoder { options: options.clone(), alone: false, text: String::new() }
     }
@@ -168,7 +168,7 @@ impl Times<'_> {
             text.push_str(&self.text);
             if self.digits > 0 {
                 let digits = self.digits;
-                // A string takes everything.
+                // Writing to a string cannot fail.
                 let _ = write!(text, ".{fraction:0digits$}");
             }
             return Ok(());

@@ -26,7 +26,7 @@ const fn every(byte: u8) -> u128 {
 
 /// A column of numbers under construction.
 ///
-/// Plain texts are read as they come: an optional minus sign and a few digits, with a point among them for
+/// Plain texts are read directly: an optional minus sign and a few digits, with a point among them for
 /// floating-point numbers, and a value that is exact or rounded once. All others are converted together at
 /// the end, by the general conversion.
 pub(super) struct Numbers {
@@ -43,7 +43,7 @@ enum Values {
     Floats(Vec<f64>),
 }
 
-/// A finished column, and the rows whose text is not a value of its type, with that text.
+/// A finished column, and the rows whose text is no value of its type, with that text.
 pub(super) struct Finished {
     pub(super) column: ArrayRef,
     pub(super) wrong: Vec<(usize, String)>,
@@ -171,8 +171,8 @@ fn plain(bytes: &[u8], start: usize, end: usize) -> Option<Fixed> {
     Some(Fixed { negative, digits: Some(digits), fraction })
 }
 
-/// The number in the last `len` of sixteen bytes, without its point, and how many of its digits are after
-/// that. All bytes are looked at together: lengths that change from row to row cost no mispredicted branch.
+/// The number in the last `len` of sixteen bytes, without its point, and the number of digits after the
+/// point. All bytes are examined together: lengths that change from row to row cost no mispredicted branch.
 #[inline(always)]
 fn digits_at_end(window: u128, len: usize) -> Option<(u64, u32)> {
     const POINT: u8 = b'.' ^ b'0';
@@ -195,7 +195,7 @@ fn digits_at_end(window: u128, len: usize) -> Option<(u64, u32)> {
     Some((high * 100_000_000 + low, fraction))
 }
 
-/// The same for a number of any length.
+/// Like [`digits_at_end`], for a number of any length.
 fn digits(text: &[u8]) -> Option<(u64, u32)> {
     if text.len() > DIGITS_MAX || !text[0].is_ascii_digit() {
         return None;

@@ -44,12 +44,12 @@ impl Unit {
     }
 }
 
-/// What the schemas of records say of the wanted columns.
+/// The units of the needed columns, as the schemas of records name them.
 #[derive(Debug)]
 pub(super) struct Units {
-    /// Names of the columns; empty: it is no timestamp.
+    /// Names of the columns; empty for columns that are no timestamps.
     columns: Vec<String>,
-    /// The beginning of a record, up to the end of its schema, and what that says.
+    /// The beginning of a record, up to the end of its schema, and its units.
     known: Option<(Vec<u8>, Vec<Unit>)>,
 }
 
@@ -99,7 +99,7 @@ impl Units {
             let Some(Ok(schema)) = values.next() else { return Vec::new() };
             let end = at + values.byte_offset();
             let units = self.of_schema(&schema);
-            // The byte after it, so that a number or word cannot go on.
+            // Includes the next byte, so that a number or word cannot continue.
             let end = (end + 1).min(record.len());
             self.known = Some((record[..end].to_vec(), units.clone()));
             return units;
@@ -135,7 +135,7 @@ pub(super) fn as_numbers(row: &Fields, units: &[Unit]) -> Fields {
     row.iter().zip(units).map(field).collect()
 }
 
-/// The rows with a time beyond the years 0 to 9999, in their order, and why.
+/// The rows with a time beyond the years 0 to 9999, in their order, with the reasons.
 pub(super) fn beyond(sides: &[&StructArray], row: &Fields, units: &[Unit]) -> Vec<(usize, String)> {
     const LEAST_S: i128 = -62_167_219_200;
     const MOST_S: i128 = 253_402_300_800;
@@ -159,7 +159,7 @@ pub(super) fn beyond(sides: &[&StructArray], row: &Fields, units: &[Unit]) -> Ve
     found
 }
 
-/// Numbers as the times that they stand for.
+/// Numbers converted to times.
 pub(super) fn to_times(numbers: &ArrayRef, unit: Unit, data_type: &DataType) -> Result<ArrayRef> {
     let DataType::Timestamp(to, zone) = data_type else { return Err(Error::internal("a unit of what is no time")) };
     let numbers = numbers.as_primitive::<Int64Type>();
@@ -168,7 +168,7 @@ pub(super) fn to_times(numbers: &ArrayRef, unit: Unit, data_type: &DataType) -> 
         T: ArrowTimestampType + ArrowPrimitiveType<Native = i64>,
     {
         let from = unit.per_second();
-        // Those that do not fit are NULL: only nanoseconds from 1677 to 2262 have a number.
+        // Values that do not fit are NULL: only nanoseconds from 1677 to 2262 have a number.
         numbers.unary_opt(|value| {
             if from >= per_second {
                 Some(value.div_euclid(from / per_second))

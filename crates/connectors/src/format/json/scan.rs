@@ -247,7 +247,7 @@ fn general(s: &mut Scanner<'_>, id: ColumnId, slot: usize, pos: usize, depth: us
         return pos + 4;
     }
     let Padded { bytes, offset, .. } = s.record;
-    // What does not fit is left to the reading of the whole record.
+    // Values that do not fit are left to the general parser, which reads the whole record again.
     let (ignores_errors, ignored) = (false, false);
     let mut parser = Parser {
         bytes,

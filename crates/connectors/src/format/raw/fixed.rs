@@ -10,12 +10,12 @@ use arrow::datatypes::DataType;
 pub(super) struct Fixed {
     data_type: DataType,
     width: usize,
-    /// The bytes of a record are in another order than those of a column.
+    /// Whether the bytes of a record are in another order than those of a column.
     swaps: bool,
 }
 
 impl Fixed {
-    /// Of a type whose values have a fixed length.
+    /// The format of a type whose values have a fixed length.
     pub(super) fn of(data_type: &DataType, little_endian: bool) -> Option<Fixed> {
         let width = match data_type {
             DataType::Boolean | DataType::Int8 => 1,
@@ -28,7 +28,7 @@ impl Fixed {
         Some(Fixed { data_type: data_type.clone(), width, swaps })
     }
 
-    /// The values of the records that have the right length, and the errors of the others.
+    /// The values of the records with the right length, and the errors of the others.
     pub(super) fn decode(&self, records: &BinaryArray) -> Result<(ArrayRef, Vec<(usize, String)>)> {
         let mut bytes = MutableBuffer::with_capacity(records.len() * self.width);
         let mut malformed = Vec::new();
@@ -87,8 +87,7 @@ mod tests {
 
     use super::*;
 
-    /// What Java's `ByteBuffer` writes, in which the most significant byte is the first unless it is told
-    /// otherwise.
+    /// Java's `ByteBuffer` is big-endian by default.
     #[test]
     fn numbers_are_bytes_in_the_order_that_is_asked_for() {
         let cases: [(ArrayRef, &[u8]); 6] = [

@@ -14,7 +14,7 @@ use crate::columns::conform;
 use crate::format::{Decode, batch};
 use crate::generator::{Generate, Request};
 
-/// Which JSON records are damaged: one in this number of rows of the table.
+/// Damages JSON records: one in this number of rows of the table.
 pub(super) struct Damage {
     pub(super) every: Option<u64>,
 }

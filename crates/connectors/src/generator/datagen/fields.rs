@@ -1,4 +1,4 @@
-//! What each column holds, as its options say: `fields.NAME.min`, and of what a column has inside
+//! The values of each column, as its options define them: `fields.NAME.min`, and for nested values
 //! `fields.NAME.FIELD.min`, `fields.NAME.element.min`, `fields.NAME.key.min`, `fields.NAME.value.min`.
 
 use std::collections::BTreeMap;
@@ -13,24 +13,24 @@ use crate::generator::faker::Expression;
 /// Flink's defaults.
 const TEXT_LENGTH: u32 = 100;
 const COLLECTION_LENGTH: u32 = 3;
-/// The most that a text or a collection can have.
+/// Limit of the length of a text or a collection.
 const LENGTH_MAX: u32 = 1 << 20;
-/// The most memory that a row can take: lengths within lengths multiply.
+/// Limit of the memory of a row: nested lengths multiply.
 const ROW_BYTES_MAX: u64 = 64 << 20;
-/// What a value takes at least, a text or a collection without content too.
+/// Least memory of a value, even of an empty text or collection.
 const VALUE_BYTES: u64 = 8;
-/// What a value of an expression takes, about.
+/// Approximate memory of a value of an expression.
 const EXPRESSION_BYTES: u64 = 64;
 
 /// A column, or a part of one.
 #[derive(Clone, Debug)]
 pub(in crate::generator) struct Column {
-    /// What its random numbers begin with.
+    /// The seed of its random numbers.
     pub(in crate::generator) key: u64,
     pub(in crate::generator) data_type: DataType,
     pub(in crate::generator) null_rate: f64,
     pub(in crate::generator) content: Content,
-    /// How many values there are, if it is a sequence.
+    /// Number of values, if it is a sequence.
     pub(in crate::generator) values_max: Option<u64>,
 }
 
@@ -55,7 +55,7 @@ pub(in crate::generator) enum Content {
     /// Hexadecimal digits.
     Text(Length),
     Bytes(Length),
-    /// The time of the row, or up to so much earlier.
+    /// A random time between the time of the row and this much earlier.
     Time {
         past_ms: u64,
     },
@@ -72,14 +72,14 @@ pub(in crate::generator) enum Content {
         value: Box<Column>,
     },
     Row(Vec<Column>),
-    /// What `faker` computes, and for which column, in messages.
+    /// An expression of `faker`, and its column, for messages.
     Expression {
         expression: Expression,
         path: String,
     },
 }
 
-/// How long texts are: so long, or if they vary from 1 to that.
+/// The length of texts: fixed, or from 1 to this.
 #[derive(Clone, Copy, Debug)]
 pub(in crate::generator) struct Length {
     pub(super) most: u32,
@@ -87,7 +87,7 @@ pub(in crate::generator) struct Length {
 }
 
 impl Column {
-    /// About how much memory a value takes.
+    /// Approximate memory of a value.
     pub(super) fn bytes(&self) -> u64 {
         match &self.content {
             Content::Text(length) | Content::Bytes(length) => u64::from(length.most).max(VALUE_BYTES),
@@ -137,7 +137,7 @@ fn check_bytes(declared: &SchemaRef, columns: &[Column]) -> Result<()> {
     .remedy("make a 'length' smaller: those of collections within collections multiply"))
 }
 
-/// A part of the table that is being read.
+/// A column, or a nested part of one, whose options are being read.
 struct FieldPath<'a> {
     path: &'a str,
     field: &'a Field,
@@ -214,7 +214,7 @@ impl FieldPath<'_> {
         Ok(part)
     }
 
-    /// The first value, and how many there are.
+    /// The first value, and the number of values.
     fn sequence(&self, left: &mut UnreadOptions<'_>) -> Result<(i64, u64)> {
         let data_type = self.field.data_type();
         let is_text = matches!(data_type, DataType::Utf8View | DataType::Utf8);
@@ -258,7 +258,7 @@ impl FieldPath<'_> {
         Ok(Content::Integer { min, max })
     }
 
-    /// Flink's default for the least value is the smallest one above 0.
+    /// Flink's default for the minimum is the smallest positive number.
     fn float(&self, left: &mut UnreadOptions<'_>, most: f64) -> Result<Content> {
         let fits = |text: &str| text.parse::<f64>().ok().filter(|value| value.abs() <= most);
         let min = self.option(left, "min", "a number of its type", fits)?.unwrap_or(0.0);

@@ -16,11 +16,11 @@ use arrow::row::{RowConverter, SortField};
 use super::fields::{Column, Content, Length};
 use crate::generator::faker;
 
-/// Distinguishes the random numbers that decide about NULL and about lengths from those of values.
+/// Distinguishes the random numbers for NULL and lengths from those for values.
 const OF_NULLS: u64 = 0x6e75_6c6c;
 const OF_LENGTHS: u64 = 0x6c65_6e67;
 
-/// The values to make: for each a number, from which it follows, and the time of its row.
+/// The values to generate: for each the number that determines it, and the time of its row.
 pub(in crate::generator) struct Cells {
     pub(in crate::generator) numbers: Vec<u64>,
     pub(in crate::generator) times_ms: Vec<i64>,
@@ -36,7 +36,7 @@ impl Cells {
         self.numbers.iter().map(move |number| random(key, *number).next_u64())
     }
 
-    /// The cells of collections: so many of each cell here.
+    /// The cells of collections: `length` for each cell here.
     fn inner(&self, length: u32) -> Cells {
         let each = || 0..u64::from(length);
         let number = |number: &u64| number.wrapping_mul(u64::from(length));
@@ -72,7 +72,7 @@ pub(super) fn generate(column: &Column, cells: &Cells) -> Result<ArrayRef> {
             Arc::new(Int64Array::from_iter_values(cells.bits(key).map(|bits| between(bits, *min, *max))))
         }
         Content::Float { min, max } => {
-            // Not max - min, which may be infinite.
+            // `max - min` may be infinite.
             let of = |bits| (min * (1.0 - fraction(bits)) + max * fraction(bits)).clamp(*min, *max);
             Arc::new(Float64Array::from_iter_values(cells.bits(key).map(of)))
         }

@@ -1,4 +1,4 @@
-//! Providers with arguments, and others that are no lists of words.
+//! Providers with arguments, and other providers that are not lists of words.
 
 use std::fmt::Write as _;
 
@@ -9,7 +9,7 @@ use super::expression::{Expression, Segment};
 use super::pattern::Pattern;
 use super::words::plain;
 
-/// What `words.txt` does not have, as users write it.
+/// The providers that are not in `words.txt`, as users write them.
 pub(super) const NAMES: [&str; 29] = [
     "bothify",
     "letterify",
@@ -43,7 +43,7 @@ pub(super) const NAMES: [&str; 29] = [
 ];
 
 const DAY_MS: i64 = 86_400_000;
-/// The most characters or words that a call may give.
+/// Limit of the characters or words of a call.
 const COUNT_MAX: u64 = 100_000;
 
 /// A call that computes its value.
@@ -76,7 +76,7 @@ pub(super) enum Call {
     },
 }
 
-/// A time: of the row, with so many milliseconds added, or of one fixed range.
+/// A time: relative to the row, with a random number of milliseconds added, or in a fixed range.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Moment {
     Around { least_ms: i64, most_ms: i64 },
@@ -111,7 +111,7 @@ impl Call {
         (is_choice && !arguments.is_empty()).then(|| arguments.iter().map(text).collect())
     }
 
-    /// Reads a call; `None` if this is not its name.
+    /// Parses a call; `None` if the name is unknown.
     pub(super) fn read(name: &str, arguments: &[&str], depth: u32) -> Result<Option<Call>> {
         let given = Arguments { name, given: arguments };
         let words = |least: u64, most: u64, ends| -> Result<Call> {
@@ -161,11 +161,11 @@ impl Call {
         }))
     }
 
-    /// Reads a call for a number.
+    /// Parses a call for a number.
     fn number(name: &str, given: &Arguments) -> Result<Option<Call>> {
         let between = |from: usize, default: (i64, i64)| -> Result<Call> {
             let min = given.integer(from)?.unwrap_or(default.0);
-            // The upper bound is not a value, unless it is the lower one.
+            // The upper bound is exclusive, unless it equals the lower one.
             let max = given.integer(from + 1)?.map_or(default.1, |max| if max > min { max - 1 } else { max });
             if max < min { Err(given.wrong("the larger number comes second")) } else { Ok(Call::Integer { min, max }) }
         };
@@ -202,7 +202,7 @@ impl Call {
     /// Appends a value as text.
     pub(super) fn write(&self, random: &mut Rng, time_ms: i64, out: &mut String) {
         match self {
-            // A string takes everything.
+            // Writing to a string cannot fail.
             Call::Integer { min, max } => _ = write!(out, "{}", between(random, *min, *max)),
             Call::Double { decimals, min, max } => {
                 let value = min + (max - min) * fraction(random);

@@ -1,18 +1,19 @@
-//! Expressions as the `faker` of Flink takes them: text with calls, `user_#{numerify
+//! Expressions in the syntax of Flink's `faker`: text with calls, `user_#{numerify
 //! '##'}@#{Internet.domainName}`.
 //!
-//! A call names a provider and has arguments in quotes, separated by commas or spaces. What providers give is
-//! in `words.txt`, as lists of expressions, and in [`call`](super::call) if a list cannot say it.
+//! A call names a provider and has arguments in quotes, separated by commas or spaces. The results of
+//! providers are in `words.txt`, as lists of expressions, and in [`call`](super::call) if a list cannot
+//! describe them.
 
 use anabranch_model::{Error, Result, Rng};
 
 use super::call::Call;
 use super::words;
 
-/// Expressions within expressions are no deeper than this.
+/// Limit of the nesting of expressions.
 const DEPTH_MAX: u32 = 12;
 
-/// What makes a text.
+/// An expression for a text.
 #[derive(Clone, Debug)]
 pub(in crate::generator) struct Expression {
     pub(super) parts: Vec<Segment>,
@@ -55,7 +56,7 @@ impl Expression {
         Ok(Expression { parts })
     }
 
-    /// Appends a value.
+    /// Appends a random value.
     pub(super) fn write(&self, random: &mut Rng, time_ms: i64, out: &mut String) {
         for part in &self.parts {
             match part {
@@ -68,7 +69,7 @@ impl Expression {
         }
     }
 
-    /// The call, if it is nothing else.
+    /// The call, if the expression is a single call.
     pub(super) fn only_call(&self) -> Option<&Call> {
         match self.parts.as_slice() {
             [Segment::Call(call)] => Some(call),
@@ -109,7 +110,7 @@ fn read_call(text: &str, depth: u32) -> Result<Segment> {
     Ok(Segment::OneOf(choices))
 }
 
-/// The texts in quotes. Recipes have a closing parenthesis behind them now and then.
+/// The texts in quotes. Users' examples occasionally end with a closing parenthesis.
 fn arguments(text: &str) -> Result<Vec<String>> {
     let mut found = Vec::new();
     let mut rest = text.trim_start();

@@ -1,9 +1,9 @@
-//! Texts that match a regular expression, as far as recipes use these: groups with alternatives, classes,
-//! quantifiers, escapes.
+//! Texts that match a regular expression, with the syntax that is common in examples of `faker`: groups with
+//! alternatives, classes, quantifiers, escapes.
 
 use anabranch_model::{Error, Result, Rng};
 
-/// What `*` and `+` repeat at most.
+/// Limit of the repetitions of `*` and `+`.
 const REPEATED_MAX: u32 = 8;
 /// The largest count in braces.
 const COUNT_MAX: u32 = 1_000;

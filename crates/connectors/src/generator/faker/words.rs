@@ -1,4 +1,4 @@
-//! The lists of `words.txt`. A name is found in any spelling of its case and with or without underscores.
+//! The lists of `words.txt`. Names are matched regardless of case and underscores.
 
 use anabranch_model::{Error, nearest};
 
@@ -11,7 +11,7 @@ pub(super) fn plain(name: &str) -> String {
     name.chars().filter(|c| *c != '_').map(|c| c.to_ascii_lowercase()).collect()
 }
 
-/// The names of a line, and the choices that they stand for.
+/// The names of each line, and their choices.
 fn lists() -> impl Iterator<Item = (&'static str, &'static str)> {
     WORDS.lines().filter(|line| !line.starts_with('#')).filter_map(|line| line.split_once(": "))
 }

@@ -20,7 +20,7 @@ const HOT_SPACING: u64 = 100;
 const HOT_CHANNEL_RATIO: u64 = 2;
 const CHANNELS: u64 = 10_000;
 
-/// Which events there are, and how they refer to each other.
+/// The kinds of events, and how they refer to each other.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Shape {
     /// Of as many consecutive events as these three sum up to, the first are persons, the next auctions, the
@@ -33,7 +33,7 @@ pub(super) struct Shape {
     pub(super) hot_bidders: u64,
     /// All but one of this number of auctions are of a hot seller.
     pub(super) hot_sellers: u64,
-    /// Sizes that events have on average, reached by padding in `extra`.
+    /// Average sizes of events, reached by padding in `extra`.
     pub(super) person_bytes: usize,
     pub(super) auction_bytes: usize,
     pub(super) bid_bytes: usize,
@@ -91,7 +91,7 @@ impl Shape {
 
 /// The stream of events.
 pub(super) struct Events {
-    /// What the numbers of each event begin with.
+    /// The seed of the random numbers of each event.
     origin: u64,
     shape: Shape,
     pub(super) timeline: Timeline,
@@ -123,7 +123,7 @@ pub(super) struct AuctionTexts {
     pub(super) extra: String,
 }
 
-/// Bids are most of the stream, so what takes time is generated only if a query needs it.
+/// Bids are most of the stream, so their costly values are generated only if a query needs them.
 pub(super) struct Bid {
     pub(super) auction: i64,
     pub(super) bidder: i64,

@@ -37,8 +37,8 @@ pub(super) fn read(spec: &ConnectorSpec) -> Result<NexmarkTable> {
     Ok(NexmarkTable { load, shape, kind })
 }
 
-/// Sets what the published options for numbers and times say. Their events come as fast as the query takes
-/// them. Their times are those of events at the given rate.
+/// Applies the published options for numbers and times. Such a table generates events as fast as the query
+/// takes them, with the times of events at the given rate.
 fn pace(options: &mut Options<'_>, load: &mut Load) -> Result<()> {
     let own = [options.string("rows-per-second"), options.string("number-of-rows")].iter().any(Option::is_some);
     let events: Option<u64> = options.number("events.num")?;

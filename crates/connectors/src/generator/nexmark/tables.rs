@@ -1,7 +1,7 @@
 //! Events as columns.
 //!
 //! The table of all kinds has a column for each kind, a row of that kind's fields, and may also be read by
-//! single fields (`bid.price`). What no one reads is not generated.
+//! single fields (`bid.price`). Values that the query does not need are not generated.
 
 use std::cell::OnceCell;
 use std::sync::Arc;
@@ -51,7 +51,7 @@ impl Kind {
         (row / count).saturating_mul(shape.turn()).saturating_add(begin + row % count)
     }
 
-    /// How many of the first `events` events are of the kind.
+    /// The number of events of the kind among the first `events` events.
     pub(super) fn rows_within(self, events: u64, shape: &Shape) -> u64 {
         let (begin, count) = self.share(shape);
         events / shape.turn() * count + (events % shape.turn()).saturating_sub(begin).min(count)
@@ -210,7 +210,7 @@ impl Texts {
 pub(super) struct Places {
     /// The numbers of the events.
     numbers: Vec<u64>,
-    /// Which row each event is. The others are NULL. `None`: the rows are these events.
+    /// The row of each event. Other rows are NULL. `None`: the rows are exactly these events.
     rows: Option<(Vec<u32>, NullBuffer)>,
 }
 
@@ -220,7 +220,7 @@ impl Places {
         Places { numbers, rows: None }
     }
 
-    /// Those of the rows that are of a kind.
+    /// The rows of a kind.
     fn among(numbers: &[u64], kinds: &[Kind], kind: Kind) -> Self {
         let own = || (0..kinds.len()).filter(|row| kinds[*row] == kind);
         let nulls = NullBuffer::new(BooleanBuffer::collect_bool(kinds.len(), |row| kinds[row] == kind));
@@ -254,7 +254,7 @@ impl Places {
 
     fn views(&self, views: impl Iterator<Item = u128>, buffers: &[Buffer]) -> ArrayRef {
         let views = ScalarBuffer::from(self.spread(views));
-        // Each view is one of a text in the buffers.
+        // Each view refers to a text in the buffers.
         Arc::new(StringViewArray::new(views, buffers.to_vec(), self.nulls()))
     }
 

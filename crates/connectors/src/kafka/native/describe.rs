@@ -1,4 +1,4 @@
-//! Topics as the brokers describe them, with their identities.
+//! Descriptions of topics by the brokers, with their identities.
 
 use std::ffi::{CString, c_char};
 use std::ptr;
@@ -11,19 +11,18 @@ use super::super::client::Consumer;
 use super::super::topic_id::TopicId;
 use super::{Client as _, millis};
 
-/// How much later than asked the client may give its answer.
+/// How much later than requested the client may answer.
 const LATE: Duration = Duration::from_millis(500);
 
-/// A topic that is there.
+/// An existing topic.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(in super::super) struct Described {
-    /// `None`: the brokers are older than identities of topics.
+    /// `None`: the brokers are older than topic identities.
     pub(in super::super) id: Option<TopicId>,
     pub(in super::super) partitions: i32,
 }
 
-/// What a broker says of each of these topics: all, or why it cannot. `wait` is the longest time that the
-/// request may take.
+/// Requests the descriptions of these topics from a broker. `wait` is the time limit of the request.
 pub(in super::super) fn describe(
     client: &Consumer,
     names: &[&str],
@@ -35,7 +34,7 @@ pub(in super::super) fn describe(
     let native = client.native();
     let mut error = [0; 512];
     // SAFETY: the client lives. Names, options and the queue live until the calls return, which copy or count
-    // what they keep. What is made here is destroyed here, once, after its last use.
+    // what they keep. Everything created here is destroyed here, once, after its last use.
     unsafe {
         let topics = sys::rd_kafka_TopicCollection_of_topic_names(pointers.as_mut_ptr(), pointers.len());
         let options =
@@ -62,7 +61,7 @@ pub(in super::super) fn describe(
     }
 }
 
-/// The answer in an event: as many topics as were asked for, in their order.
+/// The answer in an event: one description per requested topic, in order.
 ///
 /// # Safety
 /// The event must be the answer to a request for descriptions of topics, and not yet be destroyed.

@@ -8,7 +8,7 @@ use super::super::client::is_passing;
 use super::{KafkaSource, LAST_QUESTION};
 
 impl KafkaSource {
-    /// An error of one partition: passing ones are the client's to mend, the others end the job.
+    /// Handles an error of one partition: the client retries transient ones, the others end the job.
     pub(super) fn check_failure(&self, slot: Option<usize>, code: RDKafkaErrorCode, reason: &str) -> Result<()> {
         match slot.map(|slot| &self.partitions[slot]) {
             _ if is_passing(code) => Ok(()),
@@ -22,7 +22,7 @@ impl KafkaSource {
         let name = &self.topics[topic].name;
         let error = match code {
             RDKafkaErrorCode::AutoOffsetReset | RDKafkaErrorCode::OffsetOutOfRange => {
-                // The topic may be another one, which has fewer records.
+                // The topic may have been created anew, with fewer records.
                 if let Err(renewed) = self.verify_topics() {
                     return renewed;
                 }
@@ -37,7 +37,7 @@ impl KafkaSource {
         error.at(format!("topic {name} partition {partition}"))
     }
 
-    /// A partition does not have the offset at which it is to be read on.
+    /// The error of a partition without the offset at which it should continue.
     fn out_of_range(&self, topic: usize, partition: i32) -> Error {
         let slot = self.slots.find(topic, partition);
         let next = slot.map_or(0, |slot| self.partitions[slot].next());

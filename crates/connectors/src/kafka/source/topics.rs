@@ -1,4 +1,4 @@
-//! Topics come and go while they are read, and may be created anew.
+//! Topics appear, disappear and are created anew while they are read.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -19,7 +19,7 @@ use super::super::watch::Observation;
 use super::{KafkaSource, LAST_QUESTION, ReadTopic};
 
 impl KafkaSource {
-    /// A further topic. Returns its index.
+    /// Adds a topic. Returns its index.
     pub(super) fn add_topic(&mut self, name: String, id: Option<TopicId>) -> Result<usize> {
         let (index, handle) = (self.topics.len(), Topic::of_consumer(&self.client, &name)?);
         let first = match self.table.subscription.pattern() {
@@ -34,7 +34,8 @@ impl KafkaSource {
         Ok(index)
     }
 
-    /// What the positions of the start say of the topics. One task tells it for all.
+    /// Notifies the user of topics whose positions at the start are void or unverified. One task does so for
+    /// all.
     pub(super) fn notify_of_positions(&self, known: &Known) {
         let names = |topics: &BTreeSet<String>| topics.iter().map(String::as_str).collect::<Vec<_>>().join(", ");
         if self.index != 0 {
@@ -55,7 +56,7 @@ impl KafkaSource {
         }
     }
 
-    /// Keeps the positions of this task's partitions whose topics are not there. Partitions that exist and
+    /// Keeps the positions of this task's partitions whose topics are missing. Partitions that exist and
     /// cannot be read hold event time back.
     pub(super) fn miss(
         &mut self,
@@ -101,8 +102,9 @@ impl KafkaSource {
         Ok(())
     }
 
-    /// Starts partitions that have been added to a topic, and those of new topics of a pattern. Their records
-    /// are all newer than the job: read from the first. Partitions of a topic that has come back are resumed.
+    /// Starts new partitions of topics, and the partitions of new topics of a pattern. All of their records
+    /// are newer than the job, so they are read from the beginning. Partitions of a topic that has come back
+    /// are resumed.
     pub(super) fn follow_topics(&mut self) -> Result<()> {
         while let Some(seen) = self.watch.next() {
             match seen {
@@ -117,7 +119,7 @@ impl KafkaSource {
         Ok(())
     }
 
-    /// A topic has been deleted. If it was away, event time waits for it no longer.
+    /// A topic was deleted. If it could not be read before, it no longer holds event time back.
     fn lose_topic(&mut self, name: &str) -> Result<()> {
         let Some(topic) = self.slots.topic(name.as_bytes()) else { return Ok(()) };
         for partition in self.partitions.iter_mut().filter(|partition| partition.topic == topic) {
@@ -154,8 +156,8 @@ impl KafkaSource {
         Ok(())
     }
 
-    /// A topic was created anew. What it was before may be read by now; if it was missing, the new one is
-    /// read from its beginning.
+    /// A topic was created anew. The former topic may have been read already; if it was missing, the new one
+    /// is read from its beginning.
     fn renew_topic(&mut self, topic: usize, found: &Found) -> Result<()> {
         let is_read = self.partitions.iter().any(|partition| partition.topic == topic && partition.is_read());
         if is_read || !self.table.reads_renewed() {
@@ -177,7 +179,7 @@ impl KafkaSource {
         Ok(())
     }
 
-    /// A partition that was missing is read on.
+    /// Resumes a partition that was missing.
     fn come_back(&mut self, slot: usize) -> Result<()> {
         let partition = &mut self.partitions[slot];
         let (id, topic, number, next) = (partition.id, partition.topic, partition.partition, partition.next());
@@ -191,9 +193,9 @@ impl KafkaSource {
         Ok(())
     }
 
-    /// Fails if a topic was created anew since it was read. The client does not tell: it reads on in the new
-    /// topic, at the offset of the one before. So what a checkpoint holds is read of the topics whose
-    /// identities it has. While no broker answers, the checkpoint does not wait.
+    /// Fails if a topic was created anew since it was read. The client does not report it: it continues in
+    /// the new topic, at the offset of the former one. So the rows in a checkpoint come from the topics with
+    /// its identities. While no broker answers, the checkpoint does not wait.
     pub(super) fn verify_topics(&self) -> Result<()> {
         let is_read = |topic: usize| self.partitions.iter().any(|p| p.topic == topic && p.is_read());
         if !self.is_unverified.get() || self.outage.since().is_some() {
@@ -218,8 +220,8 @@ impl KafkaSource {
     }
 }
 
-/// The first task of a topic of a pattern, modulo their count: which topics precede it depends on when a task
-/// was opened.
+/// The task of partition 0 for a topic of a pattern, modulo their count: the index of the topic would depend
+/// on when a task was opened.
 fn hashed(topic: &str) -> u32 {
     hash_bytes(HASH_SEED, topic.as_bytes()) as u32
 }

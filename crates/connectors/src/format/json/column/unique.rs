@@ -54,7 +54,7 @@ impl<'a> Keys<'a> {
         }
     }
 
-    /// Whether one of these keys is there twice.
+    /// Whether one of these keys occurs twice.
     fn repeats(&self, start: usize, end: usize) -> bool {
         if end - start > FEW {
             let mut known = std::collections::HashSet::with_capacity(end - start);
