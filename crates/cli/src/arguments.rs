@@ -23,9 +23,9 @@ mod log;
 mod osched;
 mod serve;
 
-/// What somebody needs who sees the list of commands for the first time.
+/// Where a user begins who sees the list of commands for the first time.
 const BEGIN: &str = "Begin with anabranch demo, then anabranch sql. docs/first-hour.md goes on from there.";
-/// The shell looks for no coordinator by itself.
+/// The shell does not connect to a coordinator by default.
 const SHELL_COORDINATOR: &str = "Connect to the coordinator at http://HOST:PORT, several with commas between: INSERT submits jobs, and \
     statements such as SHOW JOBS and ALTER JOB reach them. Without it, INSERT runs in the shell's process";
 
@@ -360,7 +360,7 @@ fn assignment(text: &str) -> Result<(String, String), String> {
     }
 }
 
-/// `column=value`; the value may be empty, and nothing of it is trimmed.
+/// `column=value`; the value may be empty, and is not trimmed.
 fn column_value(text: &str) -> Result<(String, String), String> {
     match text.split_once('=') {
         Some((name, value)) if !name.is_empty() => Ok((name.to_owned(), value.to_owned())),

@@ -13,9 +13,9 @@ use crate::engine::read;
 use crate::failure::Failure;
 use crate::jobs::{items, since, string};
 
-/// Decisions that are shown.
+/// Number of decisions that are shown.
 const SHOWN: usize = 20;
-/// Most key groups of a job: no stage has more tasks.
+/// Largest number of key groups of a job: no stage has more tasks.
 const KEY_GROUPS: u16 = 32_768;
 
 /// Runs the command.
@@ -81,7 +81,7 @@ pub(crate) fn mode(document: &Value) -> String {
     }
 }
 
-/// What would have been decided.
+/// Prints the decisions of a rehearsal.
 fn print(set: &[(String, String)], record: &[Value]) -> Result<()> {
     let options = autoscale_options(set, KEY_GROUPS)?;
     let parse = |value: &Value| serde_json::from_value::<Observation>(value.clone()).map_err(|error| damaged(&error));

@@ -74,7 +74,7 @@ fn of_stage(stage: &Value, seconds: f64) -> Vec<String> {
     lines
 }
 
-/// `first..end`, as users count: both ends are included.
+/// `first..end`, with both ends included.
 fn groups(share: &Value) -> String {
     let (first, end) = (share["first"].as_u64().unwrap_or_default(), share["end"].as_u64().unwrap_or_default());
     match end.saturating_sub(1) {

@@ -21,8 +21,8 @@ pub(crate) fn certificate(arguments: &arguments::Certificate) -> Result<(), Fail
     Ok(output.line(&format!("for workers and commands: --tls-ca {folder}/ca.pem"))?)
 }
 
-/// An authority, and one certificate of it for these hosts. The authority's key is not kept: it signs nothing
-/// else.
+/// Creates an authority, and one certificate of it for these hosts. The authority's key is not kept: it signs
+/// nothing else.
 fn make(folder: &Path, hosts: &[String]) -> Result<()> {
     let failed = |error: rcgen::Error| {
         let error = Error::user(format!("a certificate cannot be made for these hosts: {error}"));
@@ -52,7 +52,7 @@ fn make(folder: &Path, hosts: &[String]) -> Result<()> {
     write(&folder.join("ca.pem"), &authority.pem(), 0o644)
 }
 
-/// Writes a new file: one that is there may be in use.
+/// Writes a new file: an existing one may be in use.
 fn write(path: &Path, text: &str, mode: u32) -> Result<()> {
     let opened = std::fs::OpenOptions::new().write(true).create_new(true).mode(mode).open(path);
     opened.and_then(|mut file| file.write_all(text.as_bytes())).map_err(|error| {

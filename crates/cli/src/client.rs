@@ -1,4 +1,4 @@
-//! The coordinator as commands reach it.
+//! The client by which commands reach the coordinator.
 
 use std::path::Path;
 use std::time::Duration;

@@ -15,7 +15,7 @@ use anabranch_model::{Error, visible};
 #[derive(Clone, Debug)]
 pub(crate) struct Console {
     stream: Stream,
-    /// Whether control characters are escaped: not if a program reads the stream.
+    /// Whether control characters are escaped. They are not if a program reads the stream.
     escapes: bool,
     reader_left: Arc<AtomicBool>,
 }

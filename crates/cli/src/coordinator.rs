@@ -19,9 +19,9 @@ use crate::log::{self, Log};
 use crate::process;
 use crate::signals::Signals;
 
-/// Time that jobs have to end with a checkpoint when the coordinator is stopped.
+/// Time limit for jobs to end with a checkpoint when the coordinator is stopped.
 const CLOSE: Duration = Duration::from_secs(30);
-/// How often it is checked whether a signal has come.
+/// How often signals are polled.
 const LOOK: Duration = Duration::from_secs(1);
 
 /// Runs the command.
@@ -75,7 +75,7 @@ pub(crate) fn coordinator(arguments: &arguments::Coordinator) -> Result<(), Fail
     Ok(())
 }
 
-/// What protects the connections of workers.
+/// How connections of workers are secured.
 fn security(arguments: &arguments::Coordinator, token: String) -> Result<Security> {
     let token = token.into_bytes();
     match (&arguments.tls_cert, &arguments.tls_key) {

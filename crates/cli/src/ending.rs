@@ -19,7 +19,7 @@ const LOOK: Duration = Duration::from_millis(100);
 /// A longer wait is reported.
 const SOON: Duration = Duration::from_secs(2);
 
-/// How a job is to end.
+/// How a job ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Request {
     /// At the end of an epoch.

@@ -4,7 +4,7 @@ use anabranch_model::{Error, ErrorKind};
 
 use anabranch_server::render;
 
-/// The job failed, or the surroundings did.
+/// The job failed, or an outside system did.
 const FAILED: u8 = 1;
 /// The SQL or the command line is wrong.
 const WRONG: u8 = 2;
@@ -26,7 +26,7 @@ impl Failure {
     }
 }
 
-/// While the job ran.
+/// A failure while the job ran.
 impl From<Error> for Failure {
     fn from(error: Error) -> Self {
         Failure { text: render(&error, ""), code: FAILED }

@@ -14,13 +14,13 @@ use crate::failure::Failure;
 use crate::jobs::{items, string, text};
 use crate::reconfigure::{DRY_RUN, client_of, show, took};
 
-/// How far a replacement goes.
+/// Options of a replacement.
 pub(crate) struct Asks {
     /// Without a question.
     pub(crate) yes: bool,
-    /// It only shows the outcome for the jobs.
+    /// Whether it only shows the outcome for the jobs.
     pub(crate) dry_run: bool,
-    /// It prints nothing if no job uses the functions, or if all jobs declare them in this way already.
+    /// Whether it prints nothing if no job uses the functions, or if all jobs declare them alike already.
     pub(crate) is_quiet: bool,
 }
 
@@ -31,7 +31,7 @@ pub(crate) fn replace(file: &Path, arguments: &Alter) -> Result<(), Failure> {
     replace_text(&arguments.client, sql, arguments.allow_lost_state, &asks)
 }
 
-/// The same for statements.
+/// Like [`replace`], for the text of statements.
 pub(crate) fn replace_text(given: &Client, sql: String, allow_lost_state: bool, asks: &Asks) -> Result<(), Failure> {
     let client = client_of(given)?;
     let rehearsed = send(&client, &FunctionOrder { sql: sql.clone(), jobs: None, allow_lost_state, dry_run: true })?;
@@ -64,7 +64,7 @@ fn send(client: &http::Client, order: &FunctionOrder) -> Result<Value, Failure> 
     client.post("/api/v1/functions", &body).map_err(|why| match why {
         NoAnswer::Refused(refused) => {
             let failure = Failure::planning(&refused.error, "");
-            // Its place is in the statements of a job, which the server has.
+            // The place in the message is one in the statements of a job, which the server has.
             Failure { text: refused.text.unwrap_or(failure.text), ..failure }
         }
         NoAnswer::Absent(_) | NoAnswer::Unreachable(_) => why.into(),

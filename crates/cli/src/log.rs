@@ -1,4 +1,4 @@
-//! What the process logs: the events that its parts report, to standard error or to a file.
+//! The log of the process: events of its parts, on standard error or in a file.
 
 mod lines;
 mod spans;
@@ -21,7 +21,7 @@ use crate::arguments::{self, Events, LogFormat, Otlp};
 
 /// The events of this program; others are those of libraries.
 const OWN: &str = "anabranch";
-/// A process that serves jobs has many: each checkpoint would be a line.
+/// A process that serves jobs has many events: each checkpoint would be a line.
 const OF_SERVER: LevelFilter = LevelFilter::INFO;
 /// The log of one job has its checkpoints.
 const OF_JOB: LevelFilter = LevelFilter::DEBUG;
@@ -34,7 +34,7 @@ pub(crate) struct Log {
 }
 
 impl Log {
-    /// Of a process that serves jobs, to standard error.
+    /// For a process that serves jobs, to standard error.
     pub(crate) fn of_server(options: &arguments::Log) -> Result<Log> {
         Self::new(Output::new(Box::new(stderr())), options.log_format, &options.events, OF_SERVER)
     }
@@ -67,7 +67,7 @@ pub(crate) fn start(log: Option<&Log>, exporter: Option<&Exporter>) -> Result<()
     registry().with(lines).with(spans).try_init().map_err(|error| Error::internal(error.to_string()))
 }
 
-/// Begins to export, if that is wanted.
+/// Begins to export, if requested.
 pub(crate) fn exporter(options: &Otlp, role: &'static str, instance: String) -> Result<Option<Exporter>> {
     let interval = options.otlp_interval;
     let destination = options.otlp.clone().map(|url| Destination { url, interval, role, instance });
@@ -93,7 +93,7 @@ fn filter(events: &Events, default: LevelFilter) -> Result<Targets> {
     }
 }
 
-/// A level for all events of this program. Libraries are not more talkative than they are by default.
+/// A level for all events of this program. Libraries keep their default level.
 fn of_all(levels: Targets, level: LevelFilter) -> Targets {
     levels.with_target(OWN, level).with_default(level.min(LevelFilter::WARN))
 }

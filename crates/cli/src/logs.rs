@@ -1,4 +1,4 @@
-//! `anabranch logs`: what a job of a coordinator notified its user of.
+//! `anabranch logs`: the notices of a coordinator's job.
 
 use std::time::Duration;
 
@@ -12,7 +12,7 @@ use crate::failure::Failure;
 use crate::jobs::{is_over, items, string};
 use crate::signals::Signals;
 
-/// How often further notices are looked for.
+/// How often further notices are polled.
 const LOOK: Duration = Duration::from_millis(500);
 
 /// Runs the command.

@@ -39,7 +39,7 @@ use crate::terminal::{Screen, is_interactive};
 const PLAIN: Duration = Duration::from_secs(5);
 /// Time between two frames of the live view.
 const FRAME: Duration = Duration::from_millis(250);
-/// Time for a running scheduler to answer.
+/// Time limit for a running scheduler to answer.
 const ANSWER: Duration = Duration::from_secs(15);
 
 /// Runs the command.
@@ -89,7 +89,7 @@ fn switch(arguments: &OschedSwitch) -> Result<(), Failure> {
     Ok(Console::error().line(&format!("policy '{policy}' decides by {priority}"))?)
 }
 
-/// What a file says, or what the engine at an address needs.
+/// The configuration in a file, or for the engine at an address.
 fn configuration(source: &str) -> Result<Config> {
     if !source.contains("://") {
         return Config::read(Path::new(source));
@@ -122,7 +122,7 @@ fn schedule(arguments: &OschedRun) -> Result<(), Failure> {
     let shown = is_interactive() && !arguments.plain && !arguments.quiet && !arguments.dry_run;
     let mut session = Session { osched, signals: &signals, clock: clock.as_ref(), arguments };
     let ended = if shown { session.live() } else { session.plain() };
-    // Whatever has ended it: what was written is restored first.
+    // Whatever has ended it: values that were written are restored first.
     let undone = session.osched.end();
     drop(server);
     let undone = undone?;
@@ -152,7 +152,7 @@ impl Session<'_> {
         self.signals.stop_asked() || limit.is_some_and(|limit| self.clock.now().after(started) >= limit)
     }
 
-    /// Lines of text: what would be written, notices, and the state now and then.
+    /// Lines of text: the values in a dry run, notices, and the state from time to time.
     fn plain(&mut self) -> Result<(), Failure> {
         let (mut output, mut progress) = (Console::output(), Console::error());
         let started = self.clock.now();

@@ -32,8 +32,8 @@ pub(crate) fn end_with_input() -> Result<()> {
     std::thread::Builder::new().name("stdin".into()).spawn(wait).map(drop).map_err(failed)
 }
 
-/// The kernel kills this process with the thread that started it, also when this process is stopped and
-/// cannot read its input.
+/// The kernel kills this process with the thread that started it, even if this process is stopped and cannot
+/// read its input.
 pub(crate) fn die_with_parent() {
     #[cfg(target_os = "linux")]
     // SAFETY: the call has no effect but that on the kernel's record of this process.

@@ -48,7 +48,7 @@ pub(crate) fn alter(arguments: &Alter) -> Result<(), Failure> {
     Target { name, client: client_of(&arguments.client)? }.alter(&order, arguments.dry_run)
 }
 
-/// The same with another text or other options, which statements have.
+/// Like [`alter`], with another text or other options.
 pub(crate) fn alter_to(
     given: &crate::arguments::Client,
     name: &str,
@@ -88,7 +88,7 @@ pub(crate) fn migrate(arguments: &Migrate) -> Result<(), Failure> {
     job.report(&done)
 }
 
-/// What a drain would do to each job.
+/// Shows what a drain would do to each job.
 pub(crate) fn rehearse_drain(worker: &str, given: &crate::arguments::Client) -> Result<(), Failure> {
     let mut output = Console::output();
     let listed = client_of(given)?.get("/api/v1/jobs")?;
@@ -179,7 +179,7 @@ pub(crate) fn client_of(given: &crate::arguments::Client) -> Result<Client, Fail
     Ok(client)
 }
 
-/// A job that is changed.
+/// A job to change.
 pub(crate) struct Target<'a> {
     pub(crate) name: &'a str,
     pub(crate) client: Client,
@@ -233,7 +233,7 @@ pub(crate) fn show(done: &Value) -> Result<(), Failure> {
     Ok(())
 }
 
-/// How a part that is kept gets to the tasks of the new plan, unless it stays as it is.
+/// How a kept part gets to the tasks of the new plan, unless it stays in place.
 fn passing(change: &Value) -> String {
     let of_worker = |load: &Value| {
         let (tasks, worker) = (load["tasks"].as_u64().unwrap_or_default(), string(&load["worker"]));

@@ -36,7 +36,7 @@ impl Records {
         written(&text, out)
     }
 
-    /// Without rows, CSV has its line of names all the same.
+    /// Ends the output. CSV has its line of names even without rows.
     pub(crate) fn finish(&mut self, out: &mut dyn Write) -> Result<()> {
         let text = self.head();
         written(&text, out)

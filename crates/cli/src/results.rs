@@ -39,13 +39,13 @@ pub(crate) struct PrintedTable {
     pub(crate) identifier: String,
     pub(crate) names: Vec<String>,
     pub(crate) kinds: Vec<Kind>,
-    /// A sign is before the values of a row.
+    /// Whether a sign precedes the values of a row.
     pub(crate) updating: bool,
     /// The rows without prefix, oldest first.
     pub(crate) rows: Vec<String>,
 }
 
-/// Takes the lines of one table.
+/// Receives the lines of one table.
 pub(crate) struct Writer {
     table: usize,
     partial: Vec<u8>,
@@ -88,12 +88,12 @@ impl Results {
         tables
     }
 
-    /// All lines that are kept, oldest first.
+    /// All kept lines, oldest first.
     pub(crate) fn lines(&self) -> Vec<String> {
         self.kept().lines.iter().map(|(_, line)| line.clone()).collect()
     }
 
-    /// The number of lines that are not kept any more.
+    /// Number of lines that were dropped.
     pub(crate) fn gone(&self) -> u64 {
         self.kept().gone
     }

@@ -79,7 +79,7 @@ fn run_text(arguments: &Run, sql: String) -> Result<(), Failure> {
     }
     let wrong = |error: Error| Failure::planning(&error, &sql);
     check_together(&steps, arguments).map_err(wrong)?;
-    // Before the first job starts: an address that is in use must not end it.
+    // Before the first job starts: an address in use must not end a running job.
     let listener = listen(&arguments.http)?;
     let (log, exporter) = match plans.first() {
         Some(first) => reports(arguments, &first.options.job_name)?,
@@ -122,7 +122,7 @@ struct Runner<'a> {
     log: Option<Log>,
     exporter: Option<Exporter>,
     clock: SystemClock,
-    /// When everything stops.
+    /// When the run is stopped.
     deadline: Option<Nanos>,
     signals: Signals,
 }
@@ -174,11 +174,11 @@ impl Runner<'_> {
         Ok(())
     }
 
-    /// The listener of the file's only job, after its address was told.
+    /// The listener of the file's only job, after its address was printed.
     fn announced(&mut self) -> Result<Option<Listener>> {
         let listener = self.listener.take();
         if let Some(listener) = listener.as_ref().filter(|_| self.arguments.is_for_people()) {
-            // Even with --quiet: the system may have chosen the port.
+            // Printed even with --quiet: the system may have chosen the port.
             let what = if self.arguments.http.page { "the page is at" } else { "listening at" };
             self.progress.line(&format!("{what} {}", listener.url()))?;
         }
@@ -194,7 +194,7 @@ fn plan_of(step: &Step) -> Option<&Plan> {
     }
 }
 
-/// Some options are about one job: they are refused for a file that has several.
+/// Refuses options for a single job if the file has several.
 fn check_together(steps: &[Step], arguments: &Run) -> Result<()> {
     let is_job = |step: &&Step| matches!(step, Step::Job(_));
     let (all, jobs) = (steps.iter().filter_map(plan_of).count(), steps.iter().filter(is_job).count());
@@ -234,7 +234,7 @@ fn listen(http: &Http) -> Result<Option<Listener>, Failure> {
     listen.map(|listen| Listener::bind(&listen)).transpose().map_err(|error| Failure::planning(&error, ""))
 }
 
-/// What the process reports of itself to others: its log, and the export to a collector.
+/// The reports of the process: its log, and the export to a collector.
 fn reports(arguments: &Run, job: &str) -> Result<(Option<Log>, Option<Exporter>), Failure> {
     let log = event_log(arguments)?;
     let wrong = |error: Error| Failure::planning(&error, "");

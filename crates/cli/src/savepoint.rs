@@ -56,8 +56,7 @@ pub(crate) fn savepoint(arguments: &arguments::Savepoint) -> Result<(), Failure>
     report(&savepoint, &to, skipped.as_deref())
 }
 
-/// Whether this is the name of a coordinator's job: anything else that names a place has a slash, or is
-/// there.
+/// Whether this is the name of a coordinator's job: any other place has a slash, or exists.
 fn is_name(job: &str) -> bool {
     !job.contains(['/', ':']) && !Path::new(job).exists()
 }
@@ -69,7 +68,7 @@ fn of_job(arguments: &arguments::Savepoint) -> Result<(), Failure> {
     client.wait = arguments.timeout;
     let place = match arguments.path.contains("://") {
         true => arguments.path.clone(),
-        // A relative path is one of this process.
+        // A relative path is relative to this process.
         false => {
             std::path::absolute(&arguments.path).map_or_else(|_| arguments.path.clone(), |p| p.display().to_string())
         }

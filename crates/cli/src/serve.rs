@@ -20,11 +20,11 @@ use crate::process;
 use crate::signals::Signals;
 use crate::worker::cores;
 
-/// Time that jobs have to end with a checkpoint.
+/// Time limit for jobs to end with a checkpoint.
 const CLOSE: Duration = Duration::from_secs(30);
-/// How often it is checked whether a signal has come.
+/// How often signals are polled.
 const LOOK: Duration = Duration::from_secs(1);
-/// How long the worker waits for the coordinator, which listens already.
+/// Time limit for the worker to connect to the coordinator, which is already listening.
 const WAIT: Duration = Duration::from_secs(10);
 /// The only worker's name.
 const WORKER: &str = "local";
@@ -104,7 +104,7 @@ fn demo(store: &str) -> JobOrder {
     JobOrder { name: "demo".into(), sql, options: vec![rate], ..JobOrder::default() }
 }
 
-/// The worker ends with the process.
+/// Starts the worker, which ends with the process.
 fn start_worker(engine: Engine, coordinator: &Coordinator, token: Vec<u8>, slots: u32) -> Result<()> {
     let address = coordinator.address().ok_or_else(|| Error::internal("a coordinator does not listen"))?;
     let options = WorkerOptions {
@@ -117,7 +117,7 @@ fn start_worker(engine: Engine, coordinator: &Coordinator, token: Vec<u8>, slots
         listen: None,
         advertise: None,
         state: None,
-        // Beside a machine that stands still it may be lost, and joins again.
+        // If the machine stands still for a while, the worker may be lost, and joins again.
         once: false,
         wait: WAIT,
     };

@@ -52,7 +52,7 @@ SHOW CHANGES FOR JOB j;  ABORT CHANGE OF JOB j;
 EXPLAIN ALTER JOB ...;                     only shows what would become of each part
 ";
 
-/// A word that is meant as a command, amid a statement.
+/// The reply to a word that is meant as a command, within a statement.
 const GOES_ON: &str = "the statement above goes on: end it with ';', or drop it with Ctrl-C; \\q leaves";
 
 /// What to do after a step.
@@ -68,7 +68,7 @@ struct Shell {
     output: Console,
     /// How rows are shown.
     shown: Shown,
-    /// The coordinator whose jobs statements are about.
+    /// The coordinator of the jobs that statements are about.
     connected: Option<Connected>,
 }
 
@@ -101,7 +101,7 @@ pub(crate) fn run(arguments: &Sql) -> Result<(), Failure> {
     Ok(())
 }
 
-/// What runs without a conversation: the statements of the command line, of a file, or of standard input if
+/// Statements that run without a conversation: those of the command line, of a file, or of standard input if
 /// that is no terminal.
 fn scripts(arguments: &Sql) -> Result<Vec<String>, Failure> {
     if let Some(file) = &arguments.file {
@@ -187,7 +187,7 @@ impl Shell {
         })
     }
 
-    /// Carries out steps in their order up to the first that fails.
+    /// Executes steps in order, up to the first that fails.
     fn perform(&mut self, steps: Vec<Step>) -> Result<Next, Halted> {
         let mut steps = steps.into_iter();
         while let Some(step) = steps.next() {
@@ -255,7 +255,7 @@ impl Shell {
         Ok(Next::Go)
     }
 
-    /// Output that is no row: beside rows for programs it is on standard error.
+    /// Prints output that is no row: beside rows for programs it goes to standard error.
     fn say(&mut self, text: &str) -> Result<(), Failure> {
         match self.shown.format {
             Format::Table => self.output.line(text)?,
@@ -266,7 +266,7 @@ impl Shell {
 }
 
 impl Shell {
-    /// Carries out one statement of a text.
+    /// Executes one statement of a text.
     fn statement(&mut self, statement: &StatementText, text: &str) -> Result<(), Failure> {
         let planning = |e: Error| Failure::planning(&e, text);
         if let Some(mode) = order::result_mode(statement) {

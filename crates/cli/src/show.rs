@@ -11,7 +11,7 @@ use crate::failure::Failure;
 use crate::jobs::{items, since, string, table, text};
 use crate::view::text::{bytes, count, grouped};
 
-/// Failures that are shown.
+/// Number of failures that are shown.
 const FAILURES: usize = 5;
 
 /// Runs the command.
@@ -86,7 +86,7 @@ fn of_checkpoints(checkpoints: &Value, now: i64) -> Vec<String> {
     lines
 }
 
-/// Where the time of a checkpoint went, if that was measured.
+/// The phases of a checkpoint, if they were measured.
 fn of_phases(mark: &Value) -> Option<String> {
     let (epoch, phases) = (mark["epoch"].as_u64()?, Some(&mark["phases"]).filter(|phases| phases.is_object())?);
     let phase = |name: &str| format!("{name} {:.0} ms", phases[format!("{name}_ms")].as_f64().unwrap_or(0.0));
@@ -102,7 +102,7 @@ fn of_phases(mark: &Value) -> Option<String> {
     ))
 }
 
-/// The newest decision on the number of tasks, if that follows the load.
+/// The newest autoscaling decision, if autoscaling is on.
 fn of_autoscale(document: &Value, now: i64) -> Vec<String> {
     if document["mode"] == "off" {
         return Vec::new();

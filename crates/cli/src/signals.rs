@@ -26,7 +26,7 @@ struct Heard {
     asked: AtomicU32,
     /// `kill`: the process must end, not only the job.
     terminated: AtomicBool,
-    /// A prompt waits for the user.
+    /// Whether a prompt waits for the user.
     idle: AtomicBool,
 }
 
@@ -60,7 +60,7 @@ impl Signals {
         self.heard.idle.store(idle, Ordering::SeqCst);
     }
 
-    /// Waits until a signal comes or the time is over.
+    /// Waits until a signal arrives or the time is over.
     pub(crate) fn wait(&self, at_most: Duration) {
         let _ = self.wake.recv_timeout(at_most);
     }

@@ -11,7 +11,7 @@ use crate::arguments::{self, Format};
 use crate::console::Console;
 use crate::failure::Failure;
 
-/// Retries when the running job has removed the checkpoint that was being read.
+/// Number of attempts when the running job has removed the checkpoint that is being read.
 const LOOKS: usize = 5;
 
 /// State in numbers.
@@ -27,7 +27,7 @@ pub(crate) fn size(manifest: &Manifest) -> Size {
     size_of(manifest, |_| true)
 }
 
-/// The state of those operators.
+/// The state of these operators.
 fn size_of(manifest: &Manifest, wanted: impl Fn(u32) -> bool) -> Size {
     manifest.state_files(wanted).fold(Size::default(), |size, file| Size {
         files: size.files + 1,

@@ -19,7 +19,7 @@ pub(crate) fn submit(arguments: &Submit) -> Result<(), Failure> {
     send(&arguments.client, &name, &sql, &arguments.settings, arguments.tables.options.clone())
 }
 
-/// Sends the text of a job. An error has its place in that.
+/// Sends the text of a job. An error has its place in this text.
 pub(crate) fn send(
     given: &Client,
     name: &str,

@@ -21,14 +21,14 @@ pub(crate) struct Summary<'a> {
     pub(crate) peak_bytes: Option<u64>,
 }
 
-/// Below it, a rate says more of the start than of the run.
+/// In a shorter run, a rate describes the start rather than the run.
 const RATE_AFTER: Duration = Duration::from_secs(1);
 /// Fewer events cost little beside the start of the process.
 const COST_EVENTS_MIN: u64 = 100_000;
 /// A percentile of fewer rows is one of them.
 const PERCENTILE_ROWS_MIN: u64 = 1_000;
 
-/// The lines of a summary. Meaningless figures are left out.
+/// The lines of a summary. Meaningless figures are omitted.
 pub(crate) fn lines(summary: &Summary<'_>) -> Vec<String> {
     let Summary { view, elapsed, cpu, peak_bytes } = summary;
     let seconds = elapsed.as_secs_f64();

@@ -31,7 +31,7 @@ impl Layout {
     }
 }
 
-/// Makes texts of values.
+/// Converts values to texts.
 #[derive(Clone, Default)]
 pub(crate) struct Cells {
     /// The time zone in which instants are shown. `None`: UTC.
@@ -101,7 +101,7 @@ impl Table {
         Table { columns, headed: None, layout, rows: 0, cut: false, cells: Cells::default() }
     }
 
-    /// Makes texts of values so.
+    /// Uses this conversion of values.
     pub(crate) fn with_cells(self, cells: Cells) -> Self {
         Table { cells, ..self }
     }
@@ -144,7 +144,7 @@ impl Table {
         self.headed = Some(widths);
     }
 
-    /// Rows with a line per value, an empty line between them.
+    /// Writes rows with a line per value, separated by empty lines.
     fn values(&self, text: &mut String, rows: &[Vec<String>]) {
         let widest = self.columns.names().iter().map(|name| width(name)).max().unwrap_or(0);
         for (index, row) in rows.iter().enumerate() {

@@ -56,7 +56,7 @@ pub(crate) fn top(arguments: &Job) -> Result<(), Failure> {
     failure.map_or(Ok(()), |error| Err(Failure::from(error)))
 }
 
-/// A clock that the coordinator's process has too: its time since 1970.
+/// A clock that agrees with the coordinator's process: time since 1970.
 struct SinceEpoch(SystemClock);
 
 impl Clock for SinceEpoch {
@@ -90,7 +90,7 @@ struct Polled<'a> {
     client: Client,
     path: String,
     clock: &'a SinceEpoch,
-    /// The user has left the view.
+    /// Whether the user has left the view.
     left: Cell<bool>,
     tasks: RefCell<Read<Vec<TaskMetrics>>>,
     ended: RefCell<Read<bool>>,

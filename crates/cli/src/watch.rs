@@ -18,11 +18,11 @@ use crate::view::plain;
 const LOOK: Duration = Duration::from_millis(20);
 const REDRAW: Duration = Duration::from_millis(250);
 const LINE: Duration = Duration::from_secs(1);
-/// How often it is explained why there are no results.
+/// How often the reason for missing results is repeated.
 const EXPLAIN_AGAIN: Duration = Duration::from_secs(10);
 const RATE_SPAN: Duration = Duration::from_secs(1);
 
-/// A job as its watcher sees it.
+/// A job to watch.
 pub(crate) trait Watched {
     /// A reading of every task.
     fn metrics(&self) -> Vec<TaskMetrics>;
@@ -44,13 +44,13 @@ pub(crate) struct Watch<'a> {
     pub(crate) clock: &'a dyn Clock,
     /// When the job started.
     pub(crate) started: Nanos,
-    /// How long it may run.
+    /// Its time limit.
     pub(crate) limit: Option<Duration>,
     /// Requests by signals.
     pub(crate) signals: &'a Signals,
     /// The stream of results: when its reader has left, the job is stopped.
     pub(crate) output: &'a Console,
-    /// The job is one of a coordinator: a request to stop only ends the watch.
+    /// Whether the job belongs to a coordinator: a request to stop only ends the watch.
     pub(crate) only_watches: bool,
 }
 
@@ -81,7 +81,7 @@ impl Watch<'_> {
         }
     }
 
-    /// As [`Watch::quietly`], and says from time to time why there are no results.
+    /// Like [`Watch::quietly`], and explains from time to time why there are no results.
     pub(crate) fn with_explanations(&self, out: &mut dyn Write) -> Result<()> {
         let (mut stop, mut notices, mut explanations) = (Stop::default(), Notices::default(), Explanations::default());
         loop {
@@ -182,7 +182,7 @@ impl Watch<'_> {
     }
 }
 
-/// Says from time to time why there are no results.
+/// Explains from time to time why there are no results.
 pub(crate) struct Explanations {
     due: Duration,
 }
@@ -194,7 +194,7 @@ impl Default for Explanations {
 }
 
 impl Explanations {
-    /// Whether the time has come. It is shown again later.
+    /// Whether an explanation is due. The next one is due later.
     pub(crate) fn is_due(&mut self, elapsed: Duration) -> bool {
         let due = elapsed >= self.due;
         if due {
@@ -218,7 +218,7 @@ pub(crate) struct Notices {
 }
 
 impl Notices {
-    /// Writes what is new.
+    /// Writes new notices.
     pub(crate) fn write(&mut self, job: &dyn Watched, out: &mut dyn Write) -> Result<()> {
         for notice in job.notices(self.written) {
             self.written = notice.number;
@@ -273,7 +273,7 @@ impl Keys {
     }
 }
 
-/// In raw mode Ctrl-C is a key like others.
+/// In raw mode Ctrl-C is an ordinary key.
 pub(crate) fn asks_to_stop(event: &Event) -> bool {
     match event {
         Event::Key(KeyEvent { code, modifiers, kind: KeyEventKind::Press, .. }) => match code {

@@ -44,7 +44,7 @@ fn text(job: &str, document: &Value) -> String {
     text
 }
 
-/// The command that carries a change out.
+/// The command that makes a change.
 fn command(job: &str, change: &Value) -> Option<String> {
     let order: ReconfigureOrder = serde_json::from_value(change.clone()).ok()?;
     if let Some(balance) = &order.balance {

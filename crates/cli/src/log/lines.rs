@@ -81,7 +81,7 @@ impl<S: Subscriber> Layer<S> for Lines {
     }
 }
 
-/// What an event says.
+/// The fields of an event.
 #[derive(Default)]
 pub(super) struct Fields {
     pub(super) event: String,
@@ -149,7 +149,7 @@ fn json(time: &str, level: &str, Fields { event, job, others }: &Fields) -> Stri
     harmless(&line.unwrap_or_default()) + "\n"
 }
 
-/// JSON with those characters escaped that could steer a terminal.
+/// JSON with escapes for the characters that could control a terminal.
 fn harmless(json: &str) -> String {
     let escaped = |c: char| match visible(c.encode_utf8(&mut [0; 4])).chars().count() {
         1 => c.to_string(),

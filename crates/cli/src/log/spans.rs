@@ -1,4 +1,4 @@
-//! Events that say how long something took, as spans.
+//! Events with a duration, as spans.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -11,7 +11,7 @@ use tracing_subscriber::layer::Context;
 
 use super::lines::Fields;
 
-/// The events, the names of their spans, and whether it was given up.
+/// The events, the names of their spans, and whether the span was abandoned.
 const SPANS: [(&str, &str, bool); 3] = [
     ("checkpoint completed", "checkpoint", false),
     ("checkpoint abandoned", "checkpoint", true),

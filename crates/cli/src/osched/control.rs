@@ -11,12 +11,12 @@ use anabranch_osched::status::Status;
 use anabranch_server::http::{Given, Listen, Listener, Paths, Reply};
 use serde::Deserialize;
 
-/// Time for the loop to answer.
+/// Time limit for the loop to answer.
 const ANSWER_MAX: Duration = Duration::from_secs(10);
 /// The state that is served.
 const KNOWN: &str = "GET /metrics, GET /api/v1/osched, POST /api/v1/osched/switch, POST /api/v1/osched/pause";
 
-/// What the paths answer from.
+/// The state that requests read, and the channel for their commands.
 pub(super) struct Control {
     pub(super) status: Arc<Mutex<Status>>,
     pub(super) orders: Sender<Asked>,
@@ -35,8 +35,8 @@ struct PauseDocument {
     paused: bool,
 }
 
-/// Listens where the file says, if it does. Errors: other machines would reach the address without a token
-/// and TLS, a file of these cannot be used, or the port is taken.
+/// Listens at the address of the file, if it has one. Errors: other machines would reach the address without
+/// a token and TLS, a file of these cannot be used, or the port is taken.
 pub(super) fn listener(config: &Config) -> Result<Option<Listener>> {
     let Some(address) = config.listen else { return Ok(None) };
     let listen = Listen {

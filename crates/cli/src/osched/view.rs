@@ -57,7 +57,7 @@ pub(super) fn draw(frame: &mut Frame<'_>, title: &str, status: &Status) {
 
 fn draw_tasks(frame: &mut Frame<'_>, area: Rect, tasks: &[TaskStatus]) {
     let inner = area.width.saturating_sub(2);
-    // Names get a quarter of the width, and whatever the columns leave.
+    // Names get a quarter of the width, and what the columns leave free.
     let mut left = inner - inner / 4;
     let shown: Vec<Column> = COLUMNS
         .into_iter()

@@ -57,7 +57,7 @@ impl Runner<'_> {
         };
         let (view, elapsed) = (watch.view(), watch.elapsed());
         if self.display == Display::Live {
-            // They are gone with the screen.
+            // The notices on the screen are gone with it.
             watch.quietly(&mut progress)?;
         }
         if watched.is_err() {
@@ -71,7 +71,7 @@ impl Runner<'_> {
     }
 }
 
-/// The output of notices while nothing else is shown. A log on standard error has them already.
+/// The output for notices while no view shows them. A log on standard error has them already.
 fn notices(arguments: &Run, progress: &Console) -> Box<dyn Write> {
     match arguments.is_for_people() {
         true => Box::new(progress.clone()),
@@ -104,7 +104,7 @@ fn begin_with(
     engine.start_from(plan, &savepoint, arguments.allow_lost_state).map_err(wrong)
 }
 
-/// Writes the lines of print tables that were shown on a screen that is gone now.
+/// Writes the lines of print tables that were shown on the screen before.
 fn leave(results: &Results, output: &mut Console, progress: &mut Console) -> Result<()> {
     let gone = results.gone();
     if gone > 0 {
@@ -123,7 +123,7 @@ struct Ended<'a> {
     log: Option<&'a Log>,
 }
 
-/// Waits for the job's end. `results` were shown on a screen that is gone now; `progress` takes the summary.
+/// Waits for the job's end. `results` were shown on the screen before; `progress` receives the summary.
 fn finish(
     job: Job,
     results: Option<&Results>,

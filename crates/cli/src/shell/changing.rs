@@ -1,4 +1,4 @@
-//! A result that changes, as a table on the whole terminal: each row is where it was, with its newest values.
+//! A changing result as a table on the whole terminal: each row keeps its place, with its newest values.
 
 mod rows;
 
@@ -30,7 +30,7 @@ const REDRAW: Duration = Duration::from_millis(100);
 /// Largest number of rows that stay on the terminal after the end.
 const LEFT_ROWS: usize = 1000;
 
-/// Shows the rows until the query ends or the user stops it, and then writes them as they are.
+/// Shows the rows until the query ends or the user stops it, and then writes the final rows.
 pub(super) fn watch(
     running: &Running<'_>,
     schema: &Schema,
@@ -57,7 +57,7 @@ struct Changing {
     schema: Schema,
     cells: Cells,
     rows: Rows,
-    /// The first row on the screen; `None`: the last rows are.
+    /// The first row on the screen; `None`: the last rows are shown.
     top: Option<usize>,
     /// Rows that were inserted or retracted.
     changes: u64,
@@ -73,7 +73,7 @@ impl Changing {
         let (mut keys, mut stopped, mut why, mut due) = (Keys::default(), false, None, Duration::ZERO);
         loop {
             let mut asked = running.signals.stop_asked();
-            // The wait for a key is the wait for rows too.
+            // Waiting for a key is also waiting for rows.
             if event::poll(Duration::from_millis(10)).map_err(failed)? {
                 let event = event::read().map_err(failed)?;
                 if asks_to_stop(&event) {
@@ -109,7 +109,7 @@ impl Changing {
         Ok(())
     }
 
-    /// Takes the rows that have come, for a moment at most. Whether the job has ended.
+    /// Receives rows, for a moment at most. Returns whether the job has ended.
     fn receive(&mut self, running: &Running<'_>) -> Result<bool> {
         let until = running.elapsed() + REDRAW;
         while running.elapsed() < until {
@@ -192,7 +192,7 @@ impl Changing {
         format!("{}   {part}{rows}   {} changes", clock(elapsed), grouped(self.changes))
     }
 
-    /// Writes the rows as they are now.
+    /// Writes the present rows.
     fn write(&self, layout: Layout, output: &mut Console, end: &mut End) -> Result<()> {
         let rows = self.rows.len();
         let first = rows.saturating_sub(LEFT_ROWS);
@@ -210,7 +210,7 @@ impl Changing {
     }
 }
 
-/// Rows for which a terminal of this height has room: beside them are a heading and two lines below.
+/// Number of rows that fit a terminal of this height, beside a heading and two lines below.
 fn room(height: usize) -> usize {
     height.saturating_sub(4).max(1)
 }

@@ -9,9 +9,9 @@ use crate::arguments::Format;
 pub(super) enum Command {
     Leave,
     Help,
-    /// The other layout of tables.
+    /// Switches to the other layout of tables.
     Turn,
-    /// Results that change as a table, or as a log of changes.
+    /// Shows changing results as a table, or as a log of changes.
     Changes,
     /// Sets or shows the format of rows.
     Format(Option<Format>),
@@ -19,7 +19,7 @@ pub(super) enum Command {
     Statement(String),
 }
 
-/// The forms of a command, for people; the first word is its name.
+/// The forms of commands, for users; the first word is the name.
 const COMMANDS: [(&str, &str); 8] = [
     ("\\d [NAME]", "tables and views, or the columns of one"),
     ("\\dt", "tables and views"),
@@ -48,7 +48,7 @@ const OTHERS: [(&str, &str); 9] = [
     (".q", "\\q"),
 ];
 
-/// The command that a line is, if it is one. A line that begins with `\` or with `.` and a letter is no SQL.
+/// The command on a line, if it is one. A line that begins with `\` or with `.` and a letter is no SQL.
 pub(super) fn command(line: &str) -> Option<Result<Command>> {
     let line = without_semicolon(line);
     if let Some((_, command)) = WORDS.iter().find(|(word, _)| line.eq_ignore_ascii_case(word)) {
@@ -60,7 +60,7 @@ pub(super) fn command(line: &str) -> Option<Result<Command>> {
     line.starts_with('\\').then(|| parse(line))
 }
 
-/// Whether a line amid a statement is meant as a command. Such a line could be part of the statement.
+/// Whether a line within a statement is meant as a command. Such a line could be part of the statement.
 pub(super) fn looks_like_one(line: &str) -> bool {
     let line = without_semicolon(line);
     let first = line.split_whitespace().next().unwrap_or_default();
@@ -121,7 +121,7 @@ pub(super) fn help() -> String {
     lines.join("\n")
 }
 
-/// The names of commands that begin so.
+/// The names of commands with this prefix.
 pub(super) fn names() -> impl Iterator<Item = &'static str> {
     COMMANDS.iter().filter_map(|(form, _)| form.split([' ', ',']).next())
 }

@@ -1,5 +1,5 @@
-//! The shell of a coordinator: statements that declare something gather in the session, and the others go to
-//! the jobs. It sends what the commands of the program send.
+//! The shell of a coordinator: statements that declare something are gathered in the session, and others go
+//! to the jobs. It sends the same requests as the commands of the program.
 
 use std::io::{IsTerminal as _, stdin};
 use std::time::Duration;
@@ -13,12 +13,12 @@ use crate::console::Console;
 use crate::failure::Failure;
 use crate::{balance, client, ending, functions, jobs, reconfigure, show, submit};
 
-/// A coordinator, and the text of the jobs that it gets.
+/// A coordinator, and the statements for the jobs that it gets.
 pub(super) struct Connected {
     client: Client,
     /// Options of the command line.
     settings: Settings,
-    /// Functions of running jobs are replaced without a question.
+    /// Whether functions of running jobs are replaced without a question.
     yes: bool,
     /// Statements that declare something or set an option, in their order.
     gathered: String,
@@ -29,7 +29,7 @@ impl Connected {
         Connected { client, settings, yes, gathered: String::new() }
     }
 
-    /// The coordinator for completion, which waits for it only a moment.
+    /// A client for completion, which waits for the coordinator only a moment.
     pub(super) fn asked_at_once(&self) -> Option<http::Client> {
         client::client(&self.client).ok().map(|client| http::Client { wait: Duration::from_secs(1), ..client })
     }
@@ -40,12 +40,12 @@ impl Connected {
         self.gathered.push_str(";\n");
     }
 
-    /// What a job gets whose statements these are.
+    /// The text of a job with these statements.
     fn text(&self, statements: &str) -> String {
         format!("{}{statements};\n", self.gathered)
     }
 
-    /// An INSERT, which is a job.
+    /// Submits an INSERT as a job.
     pub(super) fn insert(&self, statement: &StatementText, session: &Session) -> Result<(), Failure> {
         let (name, sql) = (session.job_name(), self.text(&statement.text));
         submit::send(&self.client, name, &sql, &self.settings, Vec::new()).map_err(|failure| {
@@ -57,7 +57,7 @@ impl Connected {
         })
     }
 
-    /// A function that may be one of running jobs; the session has it already, unless this is only to be
+    /// Replaces a function that running jobs may use. The session has it already, unless it is only to be
     /// shown.
     pub(super) fn replace_function(&self, statement: &StatementText, explains: bool) -> Result<(), Failure> {
         let text = statement.text.trim_start();
@@ -66,7 +66,7 @@ impl Connected {
         functions::replace_text(&self.client, format!("{text};\n"), false, &asks)
     }
 
-    /// Carries out what a statement requests of jobs. `explains`: only shows it.
+    /// Executes an order for jobs. With `dry_run`, only shows its outcome.
     pub(super) fn carry_out(&self, order: Order, dry_run: bool) -> Result<(), Failure> {
         let client = || self.client.clone();
         match order {
@@ -113,7 +113,7 @@ pub(super) fn not_connected() -> Error {
         .remedy("start it with anabranch sql --coordinator URL")
 }
 
-/// A SELECT runs here.
+/// Tells the user that a SELECT runs here.
 pub(super) fn notify_of_select() -> Result<(), Failure> {
     if stdin().is_terminal() {
         Console::error().line("this SELECT runs in the shell's process, and not at the coordinator's workers")?;

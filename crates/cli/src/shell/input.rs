@@ -1,4 +1,4 @@
-//! What the editor of lines knows of SQL: names that the Tab key completes.
+//! The line editor's knowledge of SQL: names that the Tab key completes.
 
 use anabranch_server::{Vocabulary, http};
 use rustyline::completion::Completer;
@@ -17,7 +17,7 @@ pub(crate) struct Statements {
     pub(crate) vocabulary: Vocabulary,
     /// The lines before this one, of the same statement.
     pub(crate) before: String,
-    /// The coordinator that is asked for its jobs.
+    /// The coordinator for the names of jobs.
     pub(crate) coordinator: Option<http::Client>,
 }
 

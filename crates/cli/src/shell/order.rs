@@ -1,4 +1,4 @@
-//! Statements about jobs: what the shell understands beside SQL when it is connected to a coordinator. One
+//! Statements about jobs: what the shell understands besides SQL when it is connected to a coordinator. One
 //! table has all forms.
 
 use std::collections::BTreeMap;
@@ -45,14 +45,14 @@ pub(super) enum Order {
     Refused(&'static str, &'static str),
 }
 
-/// For how long a load is measured, in seconds, unless that is given.
+/// Default duration of a measurement, in seconds.
 const MEASURED_S: u32 = 10;
 
 /// A form of a statement, and what it requests.
 type Form = (&'static str, fn(Bound) -> Order);
 
-/// The forms. Words in capitals are keywords; `<name>` and the like take what [`Bound`] has; `<script>` takes
-/// the rest.
+/// The forms. Words in capitals are keywords; `<name>` and the like bind fields of [`Bound`]; `<script>`
+/// binds the rest.
 const FORMS: [Form; 22] = [
     ("SHOW JOBS", |_| Order::Jobs),
     ("DESCRIBE JOB <name>", |of| Order::Describe(of.name)),
@@ -112,7 +112,7 @@ fn with_drain() -> Order {
     )
 }
 
-/// What the places of a form have taken.
+/// The values that a form has bound.
 #[derive(Default)]
 struct Bound {
     name: String,
@@ -125,7 +125,7 @@ struct Bound {
     from: usize,
 }
 
-/// What a statement requests of jobs, and whether it is only to be shown (EXPLAIN). `None`: it is none about
+/// The order of a statement about jobs, and whether it is only to be shown (EXPLAIN). `None`: it is not about
 /// jobs.
 pub(super) fn order(statement: &StatementText) -> Result<Option<(Order, bool)>> {
     let words = words(&statement.text);
@@ -167,7 +167,7 @@ pub(super) fn replaces_function(statement: &StatementText) -> Option<bool> {
     replaces.then_some(explains)
 }
 
-/// The value of a `SET` of how results that change are shown: Flink's option of its shell.
+/// The value of a `SET` of Flink's option for the display of changing results.
 pub(super) fn result_mode(statement: &StatementText) -> Option<String> {
     let words = words(&statement.text);
     match words.as_slice() {
@@ -194,7 +194,7 @@ fn at(statement: &StatementText, byte: usize) -> String {
     format!("line {}, column {}", statement.line + line, column + 1)
 }
 
-/// Takes the places of a form. `Err`: how many words fit.
+/// Binds a form. `Err`: the number of words that match.
 fn bind(form: &str, words: &[Word], text: &str) -> std::result::Result<Bound, usize> {
     let (mut bound, mut next) = (Bound::default(), 0);
     for part in form.split(' ') {
@@ -236,7 +236,7 @@ fn bind(form: &str, words: &[Word], text: &str) -> std::result::Result<Bound, us
     if next == words.len() { Ok(bound) } else { Err(next) }
 }
 
-/// Takes elements with commas between. Returns where the words after them begin.
+/// Binds elements separated by commas. Returns the index of the first word after them.
 fn list(
     words: &[Word],
     first: usize,

@@ -28,11 +28,11 @@ use crate::watch::{Explanations, Notices, Watch};
 pub(crate) struct Shown {
     pub(crate) layout: Layout,
     pub(crate) format: Format,
-    /// Results that change are a log of their changes, also on a terminal.
+    /// Whether changing results are shown as a log, even on a terminal.
     pub(crate) is_log: bool,
-    /// A person types the statements, and reads the answers.
+    /// Whether a user types the statements, and reads the answers.
     pub(crate) is_conversation: bool,
-    /// How long the query may run.
+    /// Time limit of the query.
     pub(crate) limit: Option<Duration>,
 }
 
@@ -106,12 +106,12 @@ pub(super) fn insert(job: Job, shown: &Shown, signals: &Signals, output: &mut Co
 pub(crate) struct Ended {
     /// The number of rows and the time, or why there are none.
     pub(crate) text: String,
-    /// Values were longer than there was room for.
+    /// Whether values were cut to fit.
     pub(crate) was_cut: bool,
 }
 
 impl Ended {
-    /// Says it in the shell.
+    /// Prints it in the shell.
     pub(super) fn say(&self, shown: &Shown, output: &mut Console) -> Result<(), Failure> {
         summary(&self.text, shown, output)?;
         if self.was_cut {
@@ -149,7 +149,7 @@ pub(crate) fn select(query: Query, shown: &Shown, signals: &Signals, output: &mu
 }
 
 impl Shown {
-    /// Whether a person looks at a terminal that can show a table that changes.
+    /// Whether a user looks at a terminal that can show a changing table.
     fn changes_in_place(&self) -> bool {
         !self.is_log && self.format == Format::Table && self.is_conversation && terminal::is_interactive()
     }
@@ -169,14 +169,14 @@ fn rows_text(rows: u64) -> String {
     if rows == 1 { "1 row".to_owned() } else { format!("{} rows", grouped(rows)) }
 }
 
-/// A query whose rows come.
+/// A query with its incoming rows.
 pub(super) struct Running<'a> {
     pub(super) job: &'a Job,
     pub(super) rows: &'a Receiver<RecordBatch>,
     pub(super) clock: &'a dyn Clock,
     pub(super) started: Nanos,
     pub(super) signals: &'a Signals,
-    /// How long it may run.
+    /// Its time limit.
     pub(super) limit: Option<Duration>,
 }
 
@@ -202,7 +202,7 @@ pub(super) struct End {
     pub(super) rows: u64,
     /// Why there are none.
     pub(super) why: Option<String>,
-    /// Values were longer than there was room for.
+    /// Whether values were cut to fit.
     pub(super) was_cut: bool,
 }
 
@@ -210,7 +210,7 @@ pub(super) struct End {
 struct Writer {
     form: Form,
     cells: Cells,
-    /// Rows have a weight, which is shown as the operation of a log.
+    /// Whether rows have a weight, which is shown as the operation of a log.
     updating: bool,
 }
 
@@ -247,7 +247,7 @@ impl Writer {
     }
 }
 
-/// The columns of a log: what happened to a row, and the row.
+/// The columns of a log: the operation, and the row.
 fn schema_of_log(schema: &Schema) -> SchemaRef {
     let columns = schema.fields().iter().take(schema.fields().len() - 1).cloned();
     let fields: Vec<_> = std::iter::once(Arc::new(Field::new("op", DataType::Utf8, false))).chain(columns).collect();

@@ -9,18 +9,18 @@ use super::typing::{Typed, Typing};
 use crate::console::Console;
 use crate::failure::Failure;
 
-/// One of them.
+/// A statement or command.
 #[derive(Debug)]
 pub(super) enum Step {
     Statement {
         statement: StatementText,
-        /// The lines with which it ended, for the places of errors.
+        /// The lines with which it ended, for places in errors.
         piece: Rc<str>,
-        /// It is the first one of these lines.
+        /// Whether it is the first step of these lines.
         is_first: bool,
     },
     Command(String),
-    /// A word that is meant as a command, amid a statement.
+    /// A word that is meant as a command, within a statement.
     Misplaced(String),
     /// A text that cannot be divided into statements.
     Wrong {
@@ -41,7 +41,7 @@ impl Step {
         }
     }
 
-    /// What runs this step again.
+    /// The text that runs this step again.
     fn again(&self) -> String {
         match self {
             Step::Statement { statement, .. } => format!("{};", statement.text),
@@ -51,7 +51,7 @@ impl Step {
     }
 }
 
-/// The steps that lines make ready.
+/// The steps that lines complete.
 pub(super) fn steps(typing: &mut Typing, lines: &str) -> Vec<Step> {
     let mut steps = Vec::new();
     // An empty text is a line too.
@@ -84,12 +84,12 @@ pub(super) fn steps_of(piece: String) -> Vec<Step> {
 pub(super) struct Halted {
     /// `None`: the user interrupted them.
     pub(super) failure: Option<Failure>,
-    /// What did not run.
+    /// The steps that did not run.
     pub(super) left: Vec<Step>,
 }
 
 impl Halted {
-    /// Tells the user. Returns the statements that did not run, followed by the unfinished text.
+    /// Reports to the user. Returns the statements that did not run, followed by the unfinished text.
     pub(super) fn tell(&self, open: &str) -> Result<Option<String>, Error> {
         let mut error = Console::error();
         if let Some(failure) = &self.failure {

@@ -7,13 +7,13 @@ use super::command;
 /// The typed text with one more line.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Typed {
-    /// Nothing yet: the statement goes on.
+    /// The statement is unfinished.
     More,
     /// Complete statements.
     Statements(String),
-    /// A command of the shell. A statement that is open stays.
+    /// A command of the shell. An unfinished statement stays.
     Command(String),
-    /// A word that is meant as a command, amid a statement: it was left out.
+    /// A word that is meant as a command, within a statement: it was ignored.
     Misplaced(String),
 }
 
@@ -21,17 +21,17 @@ pub(super) enum Typed {
 #[derive(Default)]
 pub(super) struct Typing {
     text: String,
-    /// Lines so far, if errors are to name the lines of a script.
+    /// Number of lines so far, if errors name the lines of a script.
     lines: Option<usize>,
 }
 
 impl Typing {
-    /// Of a script: places of errors are those of the script.
+    /// For a script: errors name its lines.
     pub(super) fn of_script() -> Self {
         Typing { text: String::new(), lines: Some(0) }
     }
 
-    /// Takes the next line, with or without its end.
+    /// Adds the next line, with or without its end.
     pub(super) fn push(&mut self, line: &str) -> Typed {
         let is_script = self.lines.is_some();
         let before = self.lines.unwrap_or(0);
@@ -56,7 +56,7 @@ impl Typing {
         self.text.push_str(line.strip_suffix('\n').unwrap_or(line));
         match ending(&self.text) {
             Ending::Nothing => {
-                // Remarks before a statement do not belong to it.
+                // Comments before a statement do not belong to it.
                 self.text.clear();
                 Typed::More
             }
@@ -73,12 +73,12 @@ impl Typing {
         self.text.trim_start_matches('\n')
     }
 
-    /// Takes what has not ended: the last statement of a script needs no `;`.
+    /// Takes the unfinished text: the last statement of a script needs no `;`.
     pub(super) fn take(&mut self) -> String {
         std::mem::take(&mut self.text)
     }
 
-    /// What the prompt says.
+    /// The prompt.
     pub(super) fn prompt(&self) -> &'static str {
         match ending(&self.text) {
             _ if self.text.is_empty() => "sql> ",

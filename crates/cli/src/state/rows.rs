@@ -14,7 +14,7 @@ use crate::records::Records;
 use crate::table::{Layout, Table};
 use crate::terminal;
 
-/// Characters of a list that a table shows.
+/// Number of characters of a list that a table shows.
 const LONG_MAX: usize = 40;
 
 fn formatter(column: &dyn Array) -> Result<ArrayFormatter<'_>> {

@@ -1,15 +1,15 @@
-//! Columns side by side on a terminal: how wide each is, so that a value of every column can be seen.
+//! Columns side by side on a terminal: their widths are chosen so that a value of every column can be seen.
 
 use arrow::datatypes::{DataType, Schema};
 use ratatui::text::Span;
 
-/// Texts are not made shorter than this, so that something of them can be seen.
+/// Texts are not shortened below this width, so that their beginning can be seen.
 const LEAST: usize = 8;
 
-/// What a column has.
+/// The kind of a column's values.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kind {
-    /// To the right, and never shortened.
+    /// Right-aligned, and never shortened.
     Number,
     /// Shortened only if shorter texts are not enough.
     Time,
@@ -27,14 +27,14 @@ impl Kind {
     }
 }
 
-/// The columns of a table, and what their widest values need.
+/// The columns of a table, and the widths of their widest values.
 #[derive(Clone, Debug)]
 pub(crate) struct Columns {
     names: Vec<String>,
     kinds: Vec<Kind>,
-    /// Cells of the widest value so far.
+    /// Width of the widest value so far.
     values: Vec<usize>,
-    /// Cells of a line; `None`: lines are as long as they are.
+    /// Width of the terminal; `None`: lines are not limited.
     terminal: Option<usize>,
 }
 
@@ -61,7 +61,7 @@ impl Columns {
         }
     }
 
-    /// How wide each column is. Texts are shortened first, the widest one most; then names of numbers; then
+    /// The width of each column. Texts are shortened first, the widest one most; then names of numbers; then
     /// times.
     pub(crate) fn widths(&self) -> Vec<usize> {
         let names = self.names.iter().map(|name| width(name));
@@ -85,7 +85,7 @@ impl Columns {
         widths
     }
 
-    /// A line of cells, and whether something of it is left out.
+    /// A line of cells, and whether something was cut.
     pub(crate) fn line(&self, cells: &[String], widths: &[usize]) -> (String, bool) {
         let (mut line, mut is_cut) = (String::new(), false);
         for (index, cell) in cells.iter().enumerate() {
@@ -109,8 +109,7 @@ pub(crate) fn width(text: &str) -> usize {
     Span::raw(text).width()
 }
 
-/// Cuts a text to this number of terminal cells, and shows by the last cell that something is left out.
-/// Returns whether it did.
+/// Cuts a text to this number of terminal cells, and marks the cut in the last cell. Returns whether it did.
 pub(crate) fn cut(text: &mut String, cells: usize) -> bool {
     if width(text) <= cells {
         return false;

@@ -1,5 +1,5 @@
-//! The latest results on the screen: lines of print tables in columns, or how many rows other tables have
-//! got.
+//! The latest results on the screen: lines of print tables in columns, or the numbers of rows of other
+//! tables.
 
 use ratatui::Frame;
 use ratatui::layout::Rect;
@@ -122,7 +122,7 @@ fn quoted_cell(quoted: &str) -> Option<(String, &str)> {
     }
 }
 
-/// How many rows each table has got that does not print them.
+/// The number of rows of each table that does not print them.
 fn written(screen: &Screen<'_>, width: usize) -> Vec<Line<'static>> {
     let names = ["table", "rows", "rows/s"].map(str::to_owned).to_vec();
     let mut columns = Columns::new(names, vec![Kind::Text, Kind::Number, Kind::Number], Some(width));
@@ -184,7 +184,7 @@ mod tests {
         assert_eq!(cells("1,\"a,\"\"b\"\"\",", false, 3).expect("cells"), ["1", "a,\"b\"", ""]);
         assert_eq!(cells("- 1,x", true, 3).expect("cells"), ["-", "1", "x"]);
         assert_eq!((cells("1,2", false, 3), cells("\"open", false, 1)), (None, None));
-        // What is no row is shown as it is.
+        // A line that is no row is shown unchanged.
         assert_eq!(text(&printed(&[table(&["odd"])], 40, 4)), ["odd"]);
         assert_eq!(text(&printed(&[table(&["a,b,c,1"])], 40, 1)), ["a,b,c,1"]);
     }

@@ -1,4 +1,4 @@
-//! The rows of a result that changes, each at its place.
+//! The rows of a changing result, each at its place.
 
 use std::collections::{BTreeMap, HashMap, VecDeque};
 
@@ -13,14 +13,14 @@ type Row = Vec<String>;
 
 /// Rows in the order of their places. A row that replaces another one keeps its position.
 pub(super) struct Rows {
-    /// Columns that probably identify rows: all columns that are no numbers, else the first one.
+    /// Columns that probably identify rows: all columns that are not numbers, else the first one.
     labels: Vec<usize>,
     at: BTreeMap<u64, Row>,
     places: HashMap<Row, Vec<u64>>,
     /// Rows that were retracted before they were inserted, with their counts.
     missing: HashMap<Row, u64>,
     next: u64,
-    /// The oldest rows are gone because there were too many.
+    /// Whether the oldest rows were dropped because there were too many.
     forgets: bool,
 }
 
@@ -46,7 +46,7 @@ impl Rows {
         self.at.values().skip(first).take(count).collect()
     }
 
-    /// Carries out the changes of a batch. An inserted row replaces a retracted one: one with its label, else
+    /// Applies the changes of a batch. An inserted row replaces a retracted one: one with its label, else
     /// any.
     pub(super) fn apply(&mut self, rows: Vec<Row>, weights: &[i64]) {
         let mut free: BTreeMap<u64, Row> = BTreeMap::new();
@@ -151,7 +151,7 @@ mod tests {
     fn a_row_stays_where_it_was() {
         let mut table = rows(DataType::Utf8);
         assert_eq!(apply(&mut table, &[("a", "1", 1), ("b", "1", 1), ("c", "1", 1)]), ["a 1", "b 1", "c 1"]);
-        // All that is taken back may come before all that is new, in another order.
+        // All retractions may come before all insertions, in another order.
         let changes = [("a", "1", -1), ("b", "1", -1), ("b", "2", 1), ("a", "3", 1)];
         assert_eq!(apply(&mut table, &changes), ["a 3", "b 2", "c 1"]);
         assert_eq!(apply(&mut table, &[("b", "2", -1)]), ["a 3", "c 1"]);
@@ -160,7 +160,7 @@ mod tests {
             ["a 3", "d 9"],
             "it takes the place of another"
         );
-        // Without texts the first column tells rows apart.
+        // Without texts the first column identifies rows.
         let mut numbers = rows(DataType::Int64);
         apply(&mut numbers, &[("1", "5", 1), ("2", "5", 1)]);
         assert_eq!(
