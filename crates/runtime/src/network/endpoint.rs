@@ -1,4 +1,4 @@
-//! Where a worker listens: the connections of all its jobs arrive here and wait for their incarnations.
+//! Where a worker listens: connections of all its jobs come here and wait for their incarnations.
 
 use std::net::{Shutdown, SocketAddr, TcpStream};
 use std::sync::Arc;
@@ -12,12 +12,12 @@ use super::hello::Greeting;
 use super::keys::{Keys, Peer};
 use super::registry::Registry;
 
-/// Limit of the connections that have not introduced themselves: the oldest is dropped for a new one.
+/// Connections that have not said yet who they are, at most: the oldest is dropped for a new one.
 const GREETINGS_MAX: usize = 64;
-/// Minimal length of the secret in bytes, where other machines can connect.
+/// Bytes of the secret, at least, where other machines can connect.
 const TOKEN_MIN: usize = 16;
 
-/// Accepts the connections of one worker, for all its jobs.
+/// Accepts the connections of one worker. One for all its jobs.
 pub struct Endpoint {
     shared: Arc<Shared>,
     acceptor: Acceptor,
@@ -31,7 +31,7 @@ struct Shared {
 
 impl Endpoint {
     /// Listens for other workers. They must know the same `token`, of at most 256 bytes. With `keys` all
-    /// connections are encrypted, which is required for an address that other machines reach.
+    /// connections are encrypted, which an address needs that other machines reach.
     pub fn listen(
         address: SocketAddr,
         me: WorkerId,
@@ -41,7 +41,7 @@ impl Endpoint {
         Endpoint::listen_with(address, me, (token, keys), Patience::default(), clock)
     }
 
-    /// Listens, with other time limits than the standard ones.
+    /// Listens, with other times than the standard ones.
     pub fn listen_with(
         address: SocketAddr,
         me: WorkerId,
@@ -90,8 +90,8 @@ impl Endpoint {
         &self.shared.registry
     }
 
-    /// Refuses a peer if the connection to it would not be encrypted although others can read it, or would
-    /// end at another machine.
+    /// Refuses a peer to which a connection would not be encrypted where others can read it, or would end at
+    /// another machine.
     pub(crate) fn check(&self, peer: &Peer) -> Result<()> {
         let why = match (is_loopback(peer.address), peer.key, &self.shared.keys) {
             (_, Some(_), _) | (true, None, None) => return Ok(()),
@@ -102,21 +102,21 @@ impl Endpoint {
         Err(Error::outside(why).at(peer.address.to_string()).remedy(remedy))
     }
 
-    /// Ends the present and future connections of an incarnation: tasks that wait for their peers end with an
-    /// error, and so does [`Wiring::connect`](crate::network::wiring::Wiring::connect).
+    /// Ends the connections of an incarnation and those that still come: tasks that wait for their peers end
+    /// with an error, and so does [`Wiring::connect`](crate::network::wiring::Wiring::connect).
     pub fn cancel(&self, job: u64, incarnation: Incarnation) {
         self.shared.registry.cancel(job, incarnation);
     }
 }
 
-/// Whether the address is reachable only from this machine.
+/// Whether only processes of this machine reach the address.
 #[must_use]
 pub fn is_loopback(address: SocketAddr) -> bool {
     address.ip().to_canonical().is_loopback()
 }
 
-/// Ends a thread that accepts connections at this address, and that ends with its next connection. If no
-/// connection can be made, the thread is abandoned.
+/// Ends a thread that accepts connections at this address, and that ends with the next one. It waits for a
+/// connection: if it gets none, it is left behind.
 pub fn end_accepting(mut address: SocketAddr, thread: JoinHandle<()>) {
     if address.ip().is_unspecified() {
         let is_v4 = address.is_ipv4();
@@ -137,7 +137,7 @@ impl Drop for Endpoint {
 impl Host for Shared {
     const DROPPED: Shutdown = Shutdown::Both;
 
-    /// The accepting thread. Each connection has a thread until its incarnation is known, so a silent one
+    /// The accepting thread. Each connection has a thread until it is known whose it is: one that is silent
     /// delays no other.
     fn accept(self: &Arc<Self>, listener: &TcpListener) {
         loop {
@@ -148,7 +148,7 @@ impl Host for Shared {
             }
             match accepted {
                 Ok((stream, _)) => {
-                    // A second handle of the same socket, to shut it down.
+                    // The same socket, for ending it.
                     let Ok(own) = stream.try_clone().map(Arc::new) else { continue };
                     state.accepted += 1;
                     let number = state.accepted;
@@ -156,13 +156,13 @@ impl Host for Shared {
                     if state.greetings.len() > GREETINGS_MAX
                         && let Some((_, oldest)) = state.greetings.pop_first()
                     {
-                        // Its thread sees the end of the stream.
+                        // Its thread finds the end of the stream.
                         let _ = oldest.shutdown(Shutdown::Both);
                     }
                     drop(state);
                     self.spawn(stream, number);
                 }
-                // The limit of open files may be exceeded for the moment.
+                // There may be too many open files for the moment.
                 Err(_) => drop(self.changed.wait_timeout_while(state, RETRY, |state| !state.closed)),
             }
         }
@@ -187,7 +187,7 @@ struct Greeted {
 impl Greeted {
     fn greet(&self, stream: TcpStream) -> Result<()> {
         let greeting = Greeting::begin(stream, self.shared.keys.as_ref());
-        // It has introduced itself, so it counts as waiting from now on.
+        // It has said who it is, so it counts as waiting from now on.
         let was_dropped = self.shared.lock().greetings.remove(&self.number).is_none();
         match greeting {
             Ok(greeting) => self.shared.registry.greet(Box::new(greeting)),

@@ -1,4 +1,4 @@
-//! How a connection begins: the sender introduces itself, and the receiver accepts it or refuses it with a
+//! How a connection begins: the sender says who it is, and the receiver accepts it or refuses it with a
 //! reason.
 //!
 //! ```text
@@ -24,25 +24,25 @@ use super::session::is_tls;
 use super::wire::Wire;
 
 const MAGIC: [u8; 8] = *b"anabrnch";
-/// Version of the format of frames and of this greeting. Workers of different versions refuse each other.
+/// Of the format of frames and of this greeting. Workers of different versions refuse each other.
 const VERSION: u32 = 1;
-/// Time limit for the hello of a peer.
+/// A peer that has not said hello after this time is given up.
 const PATIENCE: Duration = Duration::from_secs(5);
-/// Time limit for a refused peer to read the answer.
+/// What a refused peer has for taking the answer.
 const ANSWER: Duration = Duration::from_secs(1);
-/// Limit of the bytes of a refused peer that are read and discarded.
+/// Bytes of a refused peer that are read and dropped, at most.
 const DISCARDED_MAX: usize = 1 << 20;
-/// Limit of the bytes of a reason.
+/// Bytes of a reason, at most.
 const REASON_MAX: usize = 1024;
-/// Limit of the bytes of a token.
+/// Bytes of a token, at most.
 const TOKEN_MAX: usize = 256;
 
-/// The first message of the sender.
+/// What the sender says first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Hello {
     /// The job.
     pub job: u64,
-    /// The incarnation of the job: the receiver refuses any other than its own.
+    /// The life of the job: the receiver refuses another one than its own.
     pub incarnation: Incarnation,
     /// The sender of rows.
     pub from: WorkerId,
@@ -52,7 +52,7 @@ pub struct Hello {
     pub channels: u32,
 }
 
-/// A connection whose sender has introduced itself, and which is not accepted yet.
+/// A connection whose sender has said who it is, before it is accepted.
 #[derive(Debug)]
 pub struct Greeting {
     /// What the sender said.
@@ -63,14 +63,13 @@ pub struct Greeting {
 
 impl Hello {
     /// Introduces this worker to the receiver of its rows with the secret that all workers share. Waits until
-    /// the receiver has accepted it: the receiver may not have begun the incarnation yet.
+    /// the receiver has accepted it: it may not have begun with the incarnation yet.
     pub(crate) fn introduce(&self, wire: &Wire, token: &[u8], wait: Duration) -> Result<()> {
         let message = self.message(token)?;
         let deadline = Deadline::after(wait);
         bounded(wire)?;
         let sent = wire.write_all(&mut [IoSlice::new(&message)]);
-        // A receiver that refuses may have closed the connection before everything was written: its answer
-        // has the reason.
+        // A receiver that refuses may have closed the connection before all was written: its answer says why.
         let answer = match receive(wire, &deadline) {
             Ok(answer) => answer,
             Err(error) => return Err(sent.err().unwrap_or(error)),
@@ -84,7 +83,7 @@ impl Hello {
         Err(refused(&reason))
     }
 
-    /// The first message: a header, and the token.
+    /// What is sent first: a header, and the token.
     pub(super) fn message(&self, token: &[u8]) -> Result<Vec<u8>> {
         if token.len() > TOKEN_MAX {
             return Err(Error::user(format!("the token of the workers has more than {TOKEN_MAX} bytes")));
@@ -100,7 +99,7 @@ impl Hello {
         Ok([&message, token].concat())
     }
 
-    /// The content of the first message, and the bytes of the token that follows.
+    /// What the first message says, and the bytes of the token that follows.
     pub(super) fn read(message: &[u8; HEADER_BYTES]) -> Result<(Hello, usize)> {
         let token_bytes = (number(message, 32) >> 32) as usize;
         if token_bytes > TOKEN_MAX || number(message, 48) != 0 {
@@ -128,12 +127,12 @@ pub(super) fn refused(reason: &[u8]) -> Error {
 }
 
 impl Greeting {
-    /// Waits for the hello on a new connection. A peer that is not a worker is an error.
+    /// Waits for the hello on a new connection. A peer that is not a worker gets an error here.
     pub fn receive(wire: impl Into<Wire>) -> Result<Greeting> {
         Greeting::within(wire.into(), &Deadline::after(PATIENCE))
     }
 
-    /// Like [`receive`], after the handshake of TLS if this worker has keys.
+    /// The same, after the handshake of TLS if the worker that listens has keys.
     pub(super) fn begin(stream: TcpStream, keys: Option<&Keys>) -> Result<Greeting> {
         let (place, deadline) = (place_of(&stream), Deadline::after(PATIENCE));
         if keys.is_some() {
@@ -170,7 +169,7 @@ impl Greeting {
         self.token.ct_eq(token).into()
     }
 
-    /// The peer, for errors.
+    /// Who connects, for errors.
     pub(super) fn place(&self) -> String {
         format!("{} at {}", self.hello.from, place_of(&self.wire.stream))
     }
@@ -192,7 +191,7 @@ fn begin() -> [u8; HEADER_BYTES] {
     message
 }
 
-/// The answer that accepts a connection, or refuses it if there is a reason.
+/// What accepts a connection if there is no reason, and refuses it otherwise.
 pub(super) fn answer_message(reason: &str) -> Vec<u8> {
     let reason = &reason.as_bytes()[..reason.floor_char_boundary(REASON_MAX)];
     let mut message = begin();
@@ -205,26 +204,26 @@ fn answer(wire: &Wire, reason: &str) -> Result<()> {
     wire.write_all(&mut [IoSlice::new(&answer_message(reason))])
 }
 
-/// Compares in constant time.
+/// Takes the same time wherever the first difference is.
 pub(super) fn is_same(token: &[u8], other: &[u8]) -> bool {
     let differences = token.iter().zip(other).fold(0, |all, (a, b)| all | std::hint::black_box(a ^ b));
     token.len() == other.len() && differences == 0
 }
 
-/// Sends a peer the reason of its refusal, such as another version. The connection is closed whether or not
-/// the peer receives it.
+/// Tells a peer why it is refused, such as a worker of another version. The connection is of no use whether
+/// or not it gets this.
 fn turn_away(wire: &Wire, error: &Error) {
     let deadline = Deadline::after(ANSWER);
     if answer(wire, error.message()).is_ok() {
         let _ = wire.stream.shutdown(Shutdown::Write);
-        // A socket that is closed with unread bytes may lose the answer.
+        // A socket that is closed before it has been read to its end may lose the answer.
         wire.discard(DISCARDED_MAX, &deadline);
     }
 }
 
 fn receive(wire: &Wire, deadline: &Deadline) -> Result<[u8; HEADER_BYTES]> {
     let mut message = [0; HEADER_BYTES];
-    // The magic number distinguishes a worker from a peer that might send less than a hello and wait.
+    // Enough to tell a worker from anything else, which might send less than a hello and wait.
     let (magic, rest) = message.split_at_mut(MAGIC.len());
     wire.read_within(magic, deadline).map_err(|error| broken(&error))?;
     if *magic != MAGIC {
@@ -255,7 +254,7 @@ fn number(message: &[u8; HEADER_BYTES], at: usize) -> u64 {
     u64::from_le_bytes(std::array::from_fn(|index| message[at + index]))
 }
 
-/// Sets the timeouts of the greeting. Later reads have a deadline as well.
+/// During the greeting. What is read then has a deadline as well.
 fn bounded(wire: &Wire) -> Result<()> {
     wire.stream.set_write_timeout(Some(PATIENCE)).map_err(|error| broken(&error))
 }
@@ -265,7 +264,7 @@ fn unbounded(wire: &Wire) -> Result<()> {
     set.map_err(|error| broken(&error))
 }
 
-/// The address of the peer, or a note that it is gone.
+/// The address of the peer, or that it has none any more.
 pub(super) fn place_of(stream: &TcpStream) -> String {
     stream.peer_addr().map_or_else(|_| "a peer that is gone".into(), |address| address.to_string())
 }
@@ -282,7 +281,7 @@ pub(super) fn broken(error: &std::io::Error) -> Error {
 
 fn tls(error: &std::io::Error) -> String {
     match error.get_ref().and_then(|error| error.downcast_ref::<rustls::Error>()) {
-        // A worker's key is the only certificate that is checked.
+        // The only check of a worker's key.
         Some(rustls::Error::InvalidCertificate(_)) => {
             "its key is not the one that the coordinator has announced".to_owned()
         }
