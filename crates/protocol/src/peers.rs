@@ -423,8 +423,8 @@ fn reports<S: Clone>(tasks: &Tasks, known: Option<&Summary<S>>, summary: &Summar
             None => reports.extend(all.first().map(|task| (*task, Report::Declined(epoch)))),
         }
     }
-    reports.extend(summary.last.iter().map(|(task, epoch, snapshot)| {
-        (*task, Report::Acknowledged { epoch: *epoch, snapshot: snapshot.clone(), finished: true })
+    reports.extend(summary.last.iter().map(|last| {
+        (last.task, Report::Acknowledged { epoch: last.epoch, snapshot: last.snapshot.clone(), finished: true })
     }));
     if summary.dropped {
         reports.extend(all.first().map(|task| (*task, Report::Dropped)));

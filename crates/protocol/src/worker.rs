@@ -29,7 +29,8 @@ use anabranch_model::{Epoch, Incarnation, Nanos, TaskId};
 
 pub use life::Phase;
 pub use message::{
-    Command, Config, Fence, FromCoordinator, Hosting, Input, Order, Orders, Snapshots, Summary, Term, ToCoordinator,
+    Command, Config, Fence, FromCoordinator, Hosting, Input, LastSnapshot, Order, Orders, Snapshots, Summary, Term,
+    ToCoordinator,
 };
 pub use table::{MACHINES, document};
 

@@ -28,4 +28,4 @@ pub use runs::{
     in_window,
 };
 pub use savepoint::{Savepoint, check_empty};
-pub use store::{Access, Blob, Disk, DiskEntry, DiskFault, LocalCopies, ModelDisk, OsDisk, Store};
+pub use store::{Access, Blob, CopiedTask, Disk, DiskEntry, DiskFault, LocalCopies, ModelDisk, OsDisk, Store};

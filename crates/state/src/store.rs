@@ -22,7 +22,7 @@ mod open;
 mod requests;
 
 use copies::Copies;
-pub use copies::LocalCopies;
+pub use copies::{CopiedTask, LocalCopies};
 use directory::{Directory, Readers};
 pub use disk::{Disk, DiskEntry, OsDisk};
 pub use model_disk::{DiskFault, ModelDisk};

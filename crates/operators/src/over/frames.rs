@@ -1,6 +1,8 @@
 //! Runs the functions over rows in their order: rows enter frames and leave them, and results are read
 //! between.
 
+use std::ops::Range;
+
 use anabranch_dataflow::Frame;
 use anabranch_model::Result;
 use arrow::array::{ArrayRef, RecordBatch, RecordBatchOptions, UInt32Array};
@@ -12,6 +14,19 @@ use crate::group_aggregate::readings::Readings;
 use crate::key_hash::canonical;
 use crate::keyed_state::{KeyedState, narrow};
 use crate::waiting::Piece;
+
+/// New rows of one partition, adjacent among all new rows.
+struct NewRows<'a> {
+    group: usize,
+    /// Their indices among the new rows.
+    rows: Range<usize>,
+    /// Number of the first new row in the history.
+    first: u64,
+    /// Times of all new rows.
+    times: &'a [i64],
+    /// For each `LAG`: the number of rows before.
+    lags: &'a [u64],
+}
 
 /// Rows that enter and leave frames.
 #[derive(Default)]
@@ -116,15 +131,13 @@ impl Partitions {
         while begin < groups.len() {
             let group = groups[begin] as usize;
             let end = begin + groups[begin..].partition_point(|of| *of as usize == group);
+            let new = NewRows { group, rows: begin..end, first, times, lags: &lags };
             match self.spec.frame {
                 Frame::Rows { preceding } => {
                     let preceding = usize::try_from(preceding.unwrap_or(0)).unwrap_or(usize::MAX);
-                    self.enter_rows(&mut moves, (group, begin..end, preceding), (first, times), &lags);
+                    self.enter_rows(&mut moves, &new, preceding);
                 }
-                Frame::Range { preceding_ms } => {
-                    let rows = (group, begin..end, preceding_ms.unwrap_or(0));
-                    self.enter_range(&mut moves, rows, (first, times), &lags);
-                }
+                Frame::Range { preceding_ms } => self.enter_range(&mut moves, &new, preceding_ms.unwrap_or(0)),
             }
             begin = end;
         }
@@ -139,14 +152,9 @@ impl Partitions {
         Ok(results)
     }
 
-    fn enter_rows(
-        &mut self,
-        moves: &mut Moves,
-        (group, rows, preceding): (usize, std::ops::Range<usize>, usize),
-        (first, times): (u64, &[i64]),
-        lags: &[u64],
-    ) {
-        for row in rows {
+    fn enter_rows(&mut self, moves: &mut Moves, new: &NewRows<'_>, preceding: usize) {
+        let NewRows { group, first, times, lags, .. } = *new;
+        for row in new.rows.clone() {
             let number = first + row as u64;
             self.history.push(group, number, times[row]);
             moves.push(number, group, 1);
@@ -161,17 +169,12 @@ impl Partitions {
         }
     }
 
-    fn enter_range(
-        &mut self,
-        moves: &mut Moves,
-        (group, rows, preceding_ms): (usize, std::ops::Range<usize>, i64),
-        (first, times): (u64, &[i64]),
-        lags: &[u64],
-    ) {
-        let mut next = rows.start;
-        while next < rows.end {
+    fn enter_range(&mut self, moves: &mut Moves, new: &NewRows<'_>, preceding_ms: i64) {
+        let NewRows { group, first, times, lags, .. } = *new;
+        let mut next = new.rows.start;
+        while next < new.rows.end {
             let time = times[next];
-            let end = next + times[next..rows.end].partition_point(|of| *of == time);
+            let end = next + times[next..new.rows.end].partition_point(|of| *of == time);
             for row in next..end {
                 self.history.push(group, first + row as u64, time);
                 moves.push(first + row as u64, group, 1);

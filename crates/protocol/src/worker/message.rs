@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use anabranch_model::{Epoch, Group, Incarnation, Nanos, PlanVersion, TaskId};
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Serialize, Serializer};
 
 use crate::coordinator::{Checkpoint, Granted, Pace, Report, Tasks, Then};
 
@@ -165,9 +165,9 @@ pub struct Summary<S> {
     /// Checkpoints that every task has acknowledged or one has declined, and whose receipt was not
     /// acknowledged.
     pub checkpoints: Vec<Snapshots<S>>,
-    /// The last snapshot of each task and the epoch at whose end it was taken, once all have finished. Empty
-    /// before, and when its receipt was acknowledged.
-    pub last: Vec<(TaskId, Epoch, S)>,
+    /// The last snapshot of each task, once all have finished. Empty before, and when its receipt was
+    /// acknowledged.
+    pub last: Vec<LastSnapshot<S>>,
     /// The newest three groups that were passed on to tasks, until the first summary of the term was
     /// acknowledged. No worker whose sources run can lack more: a group is granted when all of them are in
     /// the middle of the one before, then perhaps one for a checkpoint that was requested, and one for the
@@ -184,6 +184,30 @@ pub struct Summary<S> {
     pub failed: Option<(TaskId, bool)>,
     /// No task is there any more.
     pub gone: bool,
+}
+
+/// The last snapshot of a task. A message has it as an array of its members.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[serde(from = "(TaskId, Epoch, S)")]
+pub struct LastSnapshot<S> {
+    /// The task.
+    pub task: TaskId,
+    /// The epoch at whose end the snapshot was taken.
+    pub epoch: Epoch,
+    /// What the task has saved.
+    pub snapshot: S,
+}
+
+impl<S> From<(TaskId, Epoch, S)> for LastSnapshot<S> {
+    fn from((task, epoch, snapshot): (TaskId, Epoch, S)) -> Self {
+        LastSnapshot { task, epoch, snapshot }
+    }
+}
+
+impl<S: Serialize> Serialize for LastSnapshot<S> {
+    fn serialize<T: Serializer>(&self, serializer: T) -> Result<T::Ok, T::Error> {
+        (self.task, self.epoch, &self.snapshot).serialize(serializer)
+    }
 }
 
 fn none() -> Epoch {

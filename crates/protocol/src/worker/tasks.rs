@@ -5,7 +5,7 @@ use std::collections::VecDeque;
 
 use anabranch_model::{Epoch, Incarnation, TaskId};
 
-use super::message::{Hosting, Order, Orders, Snapshots, Summary};
+use super::message::{Hosting, LastSnapshot, Order, Orders, Snapshots, Summary};
 use super::outbox::Urgency;
 use crate::coordinator::{Granted, Report, Tasks, turn};
 
@@ -355,8 +355,9 @@ impl<S: Clone> Task<S> {
         self.last.as_ref().filter(|(end, _)| *end <= epoch).map(|(_, snapshot)| snapshot)
     }
 
-    fn last(&self) -> Option<(TaskId, Epoch, S)> {
-        self.last.as_ref().map(|(epoch, snapshot)| (self.id, *epoch, snapshot.clone()))
+    fn last(&self) -> Option<LastSnapshot<S>> {
+        let last = |(epoch, snapshot): &(Epoch, S)| (self.id, *epoch, snapshot.clone()).into();
+        self.last.as_ref().map(last)
     }
 }
 

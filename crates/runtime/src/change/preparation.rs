@@ -150,7 +150,9 @@ impl Preparation {
     pub(crate) fn has(
         &self,
         share: Share,
-        (spec, input, options): (&OperatorSpec, &SchemaRef, &JobOptions),
+        spec: &OperatorSpec,
+        input: &SchemaRef,
+        options: &JobOptions,
         state: &RestoredOperator,
     ) -> Option<RestoredOperator> {
         let prepared = self.operators.get(&share)?;

@@ -69,16 +69,23 @@ impl Reading {
 
 /// The static sides that the tasks of a worker have left.
 #[derive(Default)]
-pub(crate) struct LeftSides(Vec<(Definition, StaticSide, BTreeSet<WorkerId>)>);
+pub(crate) struct LeftSides(Vec<LeftSide>);
+
+struct LeftSide {
+    definition: Definition,
+    side: StaticSide,
+    /// The workers that had tasks of joins with this side.
+    workers: BTreeSet<WorkerId>,
+}
 
 impl LeftSides {
     /// Adds the side of a join, unless it was left by another task.
     pub(crate) fn add(&mut self, plan: &Plan, placement: &Placement, join: Join, side: StaticSide) {
         let Some(definition) = Definition::new(plan, join) else { return };
         let workers = workers(plan, placement, join.0);
-        match self.0.iter_mut().find(|(of, ..)| *of == definition) {
-            Some((.., all)) => all.extend(workers),
-            None => self.0.push((definition, side, workers)),
+        match self.0.iter_mut().find(|left| left.definition == definition) {
+            Some(left) => left.workers.extend(workers),
+            None => self.0.push(LeftSide { definition, side, workers }),
         }
     }
 
@@ -91,8 +98,8 @@ impl LeftSides {
         for join in places(plan) {
             let Some(definition) = Definition::new(plan, join) else { continue };
             let workers = workers(plan, placement, join.0);
-            let left = self.0.iter().find(|(of, _, were)| *of == definition && workers.is_subset(were));
-            kept.extend(left.map(|(_, side, _)| (join, side.clone())));
+            let is_same = |left: &&LeftSide| left.definition == definition && workers.is_subset(&left.workers);
+            kept.extend(self.0.iter().find(is_same).map(|left| (join, left.side.clone())));
         }
         kept
     }

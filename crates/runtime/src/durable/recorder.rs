@@ -28,8 +28,8 @@ pub(crate) struct Recorder {
     incarnation: Incarnation,
     clock: Arc<dyn Clock>,
     files: BTreeMap<(TaskId, OperatorId), OperatorFiles>,
-    /// Prepared results of sinks that are not visible yet, as stored.
-    prepared: BTreeMap<(TaskId, &'static str, Epoch), Blob>,
+    /// Prepared results that are not visible yet, as stored, by the sink that has prepared them.
+    prepared: BTreeMap<(TaskId, &'static str), BTreeMap<Epoch, Blob>>,
     /// State files, each with the epoch of the first snapshot that no longer refers to it.
     dropped: Vec<(Epoch, String)>,
     /// Approximate largest size of a file of changes.
@@ -204,20 +204,22 @@ impl Recorder {
         kind: &'static str,
         prepared: Vec<Committable>,
     ) -> Result<Vec<Prepared>> {
-        let first = prepared.first().map_or(Epoch(u64::MAX), |committable| committable.epoch);
-        self.prepared.retain(|(of, is, epoch), _| (*of, *is) != (task, kind) || *epoch >= first);
+        let mut former = self.prepared.remove(&(task, kind)).unwrap_or_default();
         let mut stored = Vec::with_capacity(prepared.len());
         for Committable { epoch, task: index, content } in prepared {
-            let blob = match self.prepared.get(&(task, kind, epoch)) {
-                Some(blob) => blob.clone(),
+            let blob = match former.remove(&epoch) {
+                Some(blob) => blob,
                 None => {
                     let (incarnation, stage) = (self.incarnation.0, task.stage.0);
                     let name = format!("prepared/{incarnation}-{}-{stage}.{index}-{kind}.bin", epoch.0);
                     self.store.put(&name, content)?
                 }
             };
-            self.prepared.insert((task, kind, epoch), blob.clone());
             stored.push(Prepared { epoch, task: index, blob });
+        }
+        if !stored.is_empty() {
+            let blobs = stored.iter().map(|prepared| (prepared.epoch, prepared.blob.clone()));
+            self.prepared.insert((task, kind), blobs.collect());
         }
         Ok(stored)
     }

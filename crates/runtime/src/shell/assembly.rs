@@ -69,6 +69,13 @@ pub(crate) struct DurableParts {
     pub(crate) log: Option<Log>,
 }
 
+/// Where tasks report, and the clock by which they do.
+pub(crate) struct Reporting {
+    pub(crate) clock: Arc<dyn Clock>,
+    pub(crate) notices: Arc<Notices>,
+    pub(crate) mail: Arc<dyn Mail>,
+}
+
 /// An incarnation at one worker.
 pub(crate) struct Life<'a> {
     pub(crate) incarnation: Incarnation,
@@ -130,7 +137,7 @@ fn present(
                 }
                 let restored = state.and_then(|state| state.operators.get(&id));
                 let left = preparation.zip(restored).and_then(|(preparation, restored)| {
-                    preparation.has(share, (spec, &schema, &plan.options), restored)
+                    preparation.has(share, spec, &schema, &plan.options, restored)
                 });
                 present.prepared.extend(left.map(|left| ((*task, place), left)));
             }
@@ -141,17 +148,18 @@ fn present(
 }
 
 impl Assembly {
-    /// For the tasks of a worker. Their reports go to `mail`.
+    /// For the tasks of a worker.
     pub(crate) fn new(
         (plan, wiring): (Arc<Plan>, Arc<Wiring>),
         connectors: Connectors,
-        (clock, notices, mail): (Arc<dyn Clock>, Arc<Notices>, Arc<dyn Mail>),
+        reporting: Reporting,
         life: &Life<'_>,
         durable: Option<DurableParts>,
         (handover, preparation): (Option<Handover>, Option<Preparation>),
     ) -> Result<Assembly> {
         let inboxes = wiring.inboxes().cloned().collect();
         let (incarnation, after) = (life.incarnation, life.after);
+        let Reporting { clock, notices, mail } = reporting;
         let control = Control::new(incarnation, after, mail, inboxes, life.tasks.len());
         let (log, own) = (durable.as_ref().and_then(|durable| durable.log.clone()), Some(Arc::clone(&control)));
         let of = HostLife { incarnation, after, log, control: own, asks: life.asks };

@@ -244,13 +244,13 @@ impl Remotes {
         let mut newest = BTreeMap::<TaskId, ((Incarnation, Epoch), Vec<Process>)>::new();
         for (process, worker) in &self.workers {
             let copies = worker.copies.iter().filter(|copies| copies.folder == folder);
-            for (task, incarnation, epoch) in copies.flat_map(|copies| &copies.tasks) {
-                let of = (*incarnation, *epoch);
-                let (known, processes) = newest.entry(*task).or_insert((of, Vec::new()));
-                if of > *known {
-                    (*known, *processes) = (of, Vec::new());
+            for copied in copies.flat_map(|copies| &copies.tasks) {
+                let copy = (copied.incarnation, copied.epoch);
+                let (known, processes) = newest.entry(copied.task).or_insert((copy, Vec::new()));
+                if copy > *known {
+                    (*known, *processes) = (copy, Vec::new());
                 }
-                if of == *known {
+                if copy == *known {
                     processes.push(*process);
                 }
             }

@@ -259,7 +259,7 @@ impl Threads {
                 Ok(())
             }
         };
-        self.spawn((view.id, &view.stage_name, view.place()), body)
+        self.spawn(view.id, &view.stage_name, view.place(), body)
     }
 
     fn started(&self, started: Result<()>) -> Result<()> {
@@ -275,7 +275,9 @@ impl Threads {
 
     fn spawn(
         self: &Arc<Self>,
-        (task, name, place): (TaskId, &str, String),
+        task: TaskId,
+        stage_name: &str,
+        place: String,
         body: impl FnOnce() -> Result<()> + Send + 'static,
     ) -> Result<()> {
         let (control, threads) = (Arc::clone(&self.control), Arc::clone(self));
@@ -294,7 +296,7 @@ impl Threads {
             threads.changed.notify_all();
         };
         // Linux shows 15 bytes of a thread's name.
-        let name: String = format!("{}.{} {name}", task.stage.0, task.index);
+        let name = format!("{}.{} {stage_name}", task.stage.0, task.index);
         let handle = std::thread::Builder::new().name(name).spawn(run).map_err(|error| no_thread(&error))?;
         self.handles.lock().unwrap_or_else(PoisonError::into_inner).push(Thread { place, has_ended, handle });
         Ok(())
@@ -356,7 +358,7 @@ mod tests {
         let (release, released) = channel::<()>();
         let task = |index| TaskId { stage: StageId(3), index };
         let spawn = |index, body: Box<dyn FnOnce() -> Result<()> + Send>| {
-            running.threads.spawn((task(index), "out", format!("stage 3 task {index} (out)")), body).expect("spawned");
+            running.threads.spawn(task(index), "out", format!("stage 3 task {index} (out)"), body).expect("spawned");
         };
         spawn(0, Box::new(|| Ok(())));
         spawn(

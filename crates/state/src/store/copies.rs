@@ -114,8 +114,32 @@ fn check_writable(directory: &Path, folder: &Path) -> Result<()> {
 pub struct LocalCopies {
     /// The name of their folder: see [`Store::copies_name`](super::Store::copies_name).
     pub folder: String,
-    /// The tasks whose state was copied, each with the incarnation and the epoch of its newest file.
-    pub tasks: Vec<(TaskId, Incarnation, Epoch)>,
+    /// The tasks whose state was copied.
+    pub tasks: Vec<CopiedTask>,
+}
+
+/// A task whose state was copied. A message has it as an array of its members.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(from = "(TaskId, Incarnation, Epoch)", into = "(TaskId, Incarnation, Epoch)")]
+pub struct CopiedTask {
+    /// The task.
+    pub task: TaskId,
+    /// The incarnation of its newest file.
+    pub incarnation: Incarnation,
+    /// The epoch of its newest file.
+    pub epoch: Epoch,
+}
+
+impl From<(TaskId, Incarnation, Epoch)> for CopiedTask {
+    fn from((task, incarnation, epoch): (TaskId, Incarnation, Epoch)) -> Self {
+        CopiedTask { task, incarnation, epoch }
+    }
+}
+
+impl From<CopiedTask> for (TaskId, Incarnation, Epoch) {
+    fn from(CopiedTask { task, incarnation, epoch }: CopiedTask) -> Self {
+        (task, incarnation, epoch)
+    }
 }
 
 impl LocalCopies {
@@ -136,7 +160,8 @@ impl LocalCopies {
                 let known = newest.entry(task).or_insert(of);
                 *known = of.max(*known);
             }
-            let tasks: Vec<_> = newest.into_iter().map(|(task, (of, epoch))| (task, of, epoch)).take(left).collect();
+            let copied = |(task, (incarnation, epoch))| CopiedTask { task, incarnation, epoch };
+            let tasks: Vec<_> = newest.into_iter().map(copied).take(left).collect();
             left -= tasks.len();
             if !tasks.is_empty() {
                 found.push(LocalCopies { folder: folder.to_owned(), tasks });

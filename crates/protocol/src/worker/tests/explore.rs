@@ -177,7 +177,7 @@ impl World {
         let newest = self.newest.as_ref().filter(|message| message.fence == fence);
         let number = newest.map_or(0, |message| message.summary.number);
         let checkpoints = newest.iter().flat_map(|message| &message.summary.checkpoints).map(|s| s.epoch.0);
-        let last = newest.iter().flat_map(|message| &message.summary.last).map(|(_, epoch, _)| epoch.0);
+        let last = newest.iter().flat_map(|message| &message.summary.last).map(|last| last.epoch.0);
         self.known.extend(checkpoints.chain(last));
         self.message(fence, self.now, number, None);
     }

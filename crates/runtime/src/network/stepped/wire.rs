@@ -65,8 +65,16 @@ pub(super) enum Phase {
     /// The peer waits for an answer.
     Waiting,
     Sending(Arc<Sending>),
-    Receiving(Box<(Arc<Link>, Receiving, Credits, Wanted)>),
+    Receiving(Box<ReceivingEnd>),
     Closed,
+}
+
+/// The receiving end of an accepted connection.
+pub(super) struct ReceivingEnd {
+    link: Arc<Link>,
+    receiving: Receiving,
+    credits: Credits,
+    wanted: Wanted,
 }
 
 pub(super) enum Dialed {
@@ -154,7 +162,7 @@ impl SteppedWire {
     pub fn failure(&self) -> Option<Error> {
         match &self.lock().phase {
             Phase::Sending(sending) => sending.link.outcome().err(),
-            Phase::Receiving(of) => of.0.outcome().err(),
+            Phase::Receiving(end) => end.link.outcome().err(),
             _ => None,
         }
     }
@@ -202,7 +210,7 @@ impl SteppedWire {
         if state.wrote.plus(state.patience.beat) <= now && state.output.is_empty() && !state.finished {
             let beat = match &state.phase {
                 Phase::Sending(sending) => sending.beat(),
-                Phase::Receiving(of) => of.2.beat(),
+                Phase::Receiving(end) => end.credits.beat(),
                 _ => return,
             };
             state.output.extend(beat);
@@ -226,9 +234,9 @@ impl SteppedWire {
                 let sending = Arc::clone(sending);
                 Box::new(move || sending.ended())
             }
-            Phase::Receiving(of) => {
-                of.0.fail(error);
-                Box::new(of.1.ending(&of.0))
+            Phase::Receiving(end) => {
+                end.link.fail(error);
+                Box::new(end.receiving.ending(&end.link))
             }
             Phase::Greeting(_) | Phase::Waiting | Phase::Closed => Box::new(|| ()),
         };
@@ -266,8 +274,8 @@ impl State {
                     }),
                 }
             }
-            Phase::Receiving(of) if !self.finished => {
-                let (link, _, credits, _) = &mut **of;
+            Phase::Receiving(end) if !self.finished => {
+                let ReceivingEnd { link, credits, .. } = &mut **end;
                 match credits.poll() {
                     Some(NextCredit::End) => {
                         self.finished = true;
@@ -330,8 +338,8 @@ impl State {
                     sending.ended();
                 }
             }
-            Phase::Receiving(of) => {
-                let (link, receiving, _, wanted) = &mut **of;
+            Phase::Receiving(end) => {
+                let ReceivingEnd { link, receiving, wanted, .. } = &mut **end;
                 match *wanted {
                     Wanted::Header => {
                         let Some(header) = header else { return Ok(Understood::All) };
@@ -410,7 +418,7 @@ impl Arrival for Arrived {
         let (incoming, receiving, credits) = Incoming::over(Arc::clone(&link), &self.hello, channels, clock, deliver);
         state.output.extend(credits.limits().as_flattened());
         state.heard = state.clock.now();
-        state.phase = Phase::Receiving(Box::new((link, receiving, credits, Wanted::Header)));
+        state.phase = Phase::Receiving(Box::new(ReceivingEnd { link, receiving, credits, wanted: Wanted::Header }));
         Ok(incoming)
     }
 }

@@ -91,7 +91,7 @@ fn from_worker() -> Vec<FromWorker> {
         ended: Epoch(2),
         sinks_finished: false,
         checkpoints: vec![Snapshots { epoch: Epoch(2), tasks: Some(vec![(task(0), state(0))]) }],
-        last: vec![(task(1), Epoch(1), state(1))],
+        last: vec![(task(1), Epoch(1), state(1)).into()],
         groups: vec![granted],
         dropped: false,
         cancelled: true,

@@ -13,7 +13,7 @@ use super::{FromThread, Starting, WorkerMail, WorkerShell};
 use crate::durable::recorder::Recorder;
 use crate::network::wiring::{Placed, Wiring};
 use crate::shell::aligned::aligned;
-use crate::shell::assembly::{Assembly, DurableParts, Life};
+use crate::shell::assembly::{Assembly, DurableParts, Life, Reporting};
 use crate::shell::deployment::Deployment;
 use crate::shell::running::Running;
 use crate::task::job_state::JobState;
@@ -106,7 +106,8 @@ impl WorkerShell {
         let asks = self.network.is_some();
         let life = Life { incarnation, after, tasks: &tasks.all, placement, asks };
         let mail: Arc<dyn Mail> = Arc::<dyn WorkerMail>::clone(&self.mail);
-        let reporting = (Arc::clone(&self.clock), Arc::clone(&self.shared.notices), Arc::clone(&mail));
+        let (clock, notices) = (Arc::clone(&self.clock), Arc::clone(&self.shared.notices));
+        let reporting = Reporting { clock, notices, mail: Arc::clone(&mail) };
         let wiring = Arc::new(wiring);
         let channels = (Arc::clone(plan), Arc::clone(&wiring));
         let before = (self.handover.take(), preparation);
