@@ -14,7 +14,6 @@ pub(crate) enum Guarantee {
 }
 
 impl Guarantee {
-    /// Reads the option.
     pub(crate) fn read(options: &mut Options<'_>) -> Result<Option<Guarantee>> {
         let choices = [("exactly-once", Guarantee::ExactlyOnce), ("at-least-once", Guarantee::AtLeastOnce)];
         options.choice("sink.delivery-guarantee", &choices)

@@ -78,7 +78,7 @@ use anabranch_model::{Error, Result};
 use anabranch_operators::{Connector, Delivery, Positions, Sink, Source, TaskContext};
 use arrow::datatypes::SchemaRef;
 
-use self::content::Content;
+use self::content::ValueFormat;
 use self::exact::{Committer, ExactSink};
 use self::key::KeyEncoder;
 use self::metadata::RowReader;
@@ -97,10 +97,10 @@ use crate::guarantee::{Guarantee, no_checkpoints};
 pub struct KafkaConnector;
 
 /// Reads all options of a table; an unknown one is an error.
-fn parse(spec: &ConnectorSpec) -> Result<(Table, Content)> {
+fn parse(spec: &ConnectorSpec) -> Result<(Table, ValueFormat)> {
     let mut options = Options::new(spec);
     let mut table = Table::parse(&mut options)?;
-    let content = Content::read(&mut options)?;
+    let content = ValueFormat::read(&mut options)?;
     options.finish()?;
     table.updates = content.has_changes();
     if table.without_key && content.has_changes() {
@@ -158,7 +158,7 @@ impl Connector for KafkaConnector {
             let (table, content) = parse(&spec.connector)?;
             let of_key = |name: &String| key::column(&spec.declared, name);
             let columns = table.key_fields.iter().map(of_key).collect::<Result<Vec<_>>>()?;
-            let key = table.without_key.then(|| RecordKey::of(&table, &spec.declared, columns, false)).transpose()?;
+            let key = table.without_key.then(|| RecordKey::new(&table, &spec.declared, columns, false)).transpose()?;
             let rows = RowReader::new(&content, spec, key.as_ref())?;
             Ok(Box::new(KafkaSource::open(table, &spec.table, rows, context, from)?) as Box<dyn Source>)
         };

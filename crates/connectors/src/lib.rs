@@ -13,6 +13,7 @@ pub mod kafka;
 mod lookup;
 mod memory;
 mod options;
+mod outage;
 mod ownership;
 mod positions;
 mod print;

@@ -12,8 +12,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use anabranch_dataflow::{LookupCache, LookupJoinSpec};
-use anabranch_model::{Error, Nanos, Result};
-use anabranch_operators::{Answer, Host, Lookup, LookupContext, TaskContext};
+use anabranch_model::{Error, Result};
+use anabranch_operators::{Lookup, LookupContext, PendingRows};
 use arrow::array::RecordBatch;
 
 use self::cache::Cache;
@@ -50,7 +50,7 @@ impl From<Error> for Failed {
 }
 
 /// Makes the callers of a task.
-pub(crate) type Open = Box<dyn Fn() -> Result<Box<dyn Caller>> + Send + Sync>;
+pub(crate) type OpenCaller = Box<dyn Fn() -> Result<Box<dyn Caller>> + Send + Sync>;
 
 /// How a table is called.
 pub(crate) struct Calling {
@@ -60,7 +60,7 @@ pub(crate) struct Calling {
     pub(crate) threads: usize,
     /// Limit of the keys of a call.
     pub(crate) keys_max: usize,
-    pub(crate) open: Open,
+    pub(crate) open: OpenCaller,
 }
 
 /// A table that is looked up by key, with a cache.
@@ -82,16 +82,16 @@ impl ByKey {
 }
 
 impl Lookup for ByKey {
-    fn ask(&mut self, keys: &RecordBatch) -> Result<Arc<Answer>> {
+    fn request(&mut self, keys: &RecordBatch) -> Result<Arc<PendingRows>> {
         use std::sync::atomic::Ordering::Relaxed;
         let counters = &self.context.counters;
         counters.keys.fetch_add(keys.num_rows() as u64, Relaxed);
-        let Some(cache) = &self.cache else { return self.calls.ask(keys, None) };
+        let Some(cache) = &self.cache else { return self.calls.request(keys, None) };
         let known = lock(cache).get(keys, self.context.task.clock.now())?;
         counters.hits.fetch_add(known.hits, Relaxed);
         match known.missing {
-            Some(missing) => self.calls.ask(&missing, Some(known.rows)),
-            None => Ok(Arc::new(Answer::of(Arc::new(known.rows)))),
+            Some(missing) => self.calls.request(&missing, Some(known.rows)),
+            None => Ok(Arc::new(PendingRows::arrived(Arc::new(known.rows)))),
         }
     }
 
@@ -103,42 +103,4 @@ impl Lookup for ByKey {
 /// Locks a value. Shared values are consistent after each statement, so a panic elsewhere does not matter.
 fn lock<T>(shared: &Mutex<T>) -> MutexGuard<'_, T> {
     shared.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
-/// The notice about a table that does not answer, once for all tasks.
-struct Outage {
-    system: String,
-    since: Option<Nanos>,
-}
-
-impl Outage {
-    fn new(system: String) -> Outage {
-        Outage { system, since: None }
-    }
-
-    fn begins(&mut self, task: &TaskContext, text: impl Fn(&str) -> String) {
-        if self.since.is_none() {
-            let now = task.clock.now();
-            self.since = Some(now);
-            if task.host.outage_begins(&self.system, now) {
-                task.host.notify(text(&self.system));
-            }
-        }
-    }
-
-    fn ends(&mut self, task: &TaskContext) {
-        if let Some(since) = self.since.take()
-            && let Some(since) = task.host.outage_ends(&self.system, since)
-        {
-            let seconds = task.clock.now().since(since) / 1_000_000_000;
-            task.host.notify(format!("{} answers again, after {seconds} s", self.system));
-        }
-    }
-
-    /// The task gives up.
-    fn is_over(&mut self, host: &dyn Host) {
-        if let Some(since) = self.since.take() {
-            host.outage_ends(&self.system, since);
-        }
-    }
 }

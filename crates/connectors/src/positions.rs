@@ -41,9 +41,9 @@ pub(crate) fn numbered(partition: u32, partitions: u32) -> String {
 /// Fails if a name in `from` is not that of one of `partitions` numbered partitions.
 pub(crate) fn check_numbered(from: Option<&Positions>, table: &str, partitions: u32) -> Result<()> {
     let fits = |name: &str| {
-        let (partition, of) = name.strip_prefix("partition ")?.split_once(" of ")?;
-        let (partition, of): (u32, u32) = (number(partition)?, number(of)?);
-        (of == partitions && partition < of).then_some(())
+        let (partition, count) = name.strip_prefix("partition ")?.split_once(" of ")?;
+        let (partition, count): (u32, u32) = (number(partition)?, number(count)?);
+        (count == partitions && partition < count).then_some(())
     };
     match from.into_iter().flatten().find(|(name, _)| fits(name).is_none()) {
         None => Ok(()),

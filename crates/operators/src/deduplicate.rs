@@ -18,7 +18,7 @@ use arrow::datatypes::{DataType, SchemaRef};
 
 use crate::key_hash::canonical;
 use crate::key_table::MISSING;
-use crate::keyed_state::{Changes, Identity, KeyedState, Keys, Noted, Part, Rows, Table, Taken, narrow};
+use crate::keyed_state::{Changes, Extent, Identity, KeyedRows, KeyedState, Keys, Noted, Table, Taken, narrow};
 use crate::operator::RESULT_ROWS;
 use crate::waiting::{Order, Waiting, timely};
 use crate::{Dropped, Operator, Output, State, hash_keys};
@@ -41,7 +41,7 @@ struct Seen {
     over: Vec<usize>,
 }
 
-impl Rows for Seen {
+impl KeyedRows for Seen {
     fn tables(&self) -> Vec<Table> {
         vec![self.table.clone()]
     }
@@ -54,7 +54,7 @@ impl Rows for Seen {
         self.keys = keys;
     }
 
-    fn take_out(&mut self, part: Part, _number: i64) -> Result<Vec<Taken>> {
+    fn take_out(&mut self, part: Extent, _number: i64) -> Result<Vec<Taken>> {
         Ok(vec![Taken::new(self.changes.take(part, || (0..self.keys).collect()), Vec::new())])
     }
 
@@ -197,7 +197,7 @@ impl Deduplicate {
 
 impl Operator for Deduplicate {
     fn batch(&mut self, batch: RecordBatch, out: &mut Output) -> Result<()> {
-        self.state.settle()?;
+        self.state.end_restore()?;
         let Some(time) = self.spec.time else { return self.emit(&batch, out) };
         let kept = self.waiting_rows(&batch, time)?;
         self.state.waiting.as_mut().map_or(Ok(()), |waiting| waiting.add(&batch, kept))?;

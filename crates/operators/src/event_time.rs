@@ -242,7 +242,7 @@ mod tests {
                 let all: Vec<(i64, i64)> = windows.iter().filter(|(s, e)| (*s..*e).contains(&time)).copied().collect();
                 let named = (times.first_start(time)..=times.last_start(time)).step_by(times.slide as usize);
                 let spans: Vec<(i64, i64)> =
-                    named.map(|start| times.span(start)).map(|of| (of.start, of.end)).collect();
+                    named.map(|start| times.span(start)).map(|span| (span.start, span.end)).collect();
                 assert_eq!(spans, all, "{window:?} {time}");
                 let pane = times.pane_of(time);
                 assert_eq!((times.expiry(pane), times.common_start(pane)), (all[0].0 + max - 1, Some(all[0].0)));

@@ -25,9 +25,9 @@ struct Grouping {
 
 impl Expand {
     pub(crate) fn new(spec: &ExpandSpec, input: &SchemaRef, functions: &Functions) -> Result<Self> {
-        let grouping = |of: &anabranch_dataflow::Grouping| Grouping {
-            has: (0..spec.keys.len()).map(|key| of.keys.contains(&key)).collect(),
-            number: of.number,
+        let grouping = |set: &anabranch_dataflow::Grouping| Grouping {
+            has: (0..spec.keys.len()).map(|key| set.keys.contains(&key)).collect(),
+            number: set.number,
         };
         Ok(Expand {
             keys: Projection::new(&spec.keys, input, functions)?,

@@ -24,12 +24,12 @@ use arrow::compute::{SortOptions, filter_record_batch};
 use arrow::datatypes::{DataType, SchemaRef};
 
 use self::emitted::{Emitted, emit};
-use self::partition::{Entry, Partition, Place, ROWS_MAX};
+use self::partition::{Entry, Partition, ROWS_MAX, RowPlace};
 use crate::key_hash::canonical;
 use crate::key_table::Values;
 use crate::keyed_state::{Changes, KeyedState, Keys, SPARSE_MIN, TimeToLive, Windows, narrow};
 use crate::operator::RESULT_ROWS;
-use crate::row_store::{Other, RowStore};
+use crate::row_store::{Comparand, RowStore};
 use crate::{Dropped, Operator, Output, State};
 
 pub(crate) use self::snapshot::table;
@@ -149,7 +149,8 @@ impl Partitions {
         let types = spec.schema.fields().iter().skip(spec.keys).map(|field| field.data_type().clone());
         let sorted = |(index, data_type): (usize, DataType)| {
             let order = spec.order.get(index);
-            let order = order.map(|of| SortOptions { descending: of.descending, nulls_first: of.nulls_first });
+            let order =
+                order.map(|options| SortOptions { descending: options.descending, nulls_first: options.nulls_first });
             (data_type, order.unwrap_or_default())
         };
         let rows = RowStore::new(types.enumerate().map(sorted).collect()).map_err(|error| {
@@ -229,13 +230,13 @@ impl Partitions {
             let is_outdated = times.as_mut().is_some_and(|times| times.write(*group as usize));
             for entry in partition.entries_mut() {
                 match entry.place() {
-                    Place::Kept(row) => {
+                    RowPlace::Kept(row) => {
                         (self.copies[row], kept) = (entry.copies, kept + 1);
                         if is_outdated {
                             self.changes.add(row);
                         }
                     }
-                    Place::Batch(row) => {
+                    RowPlace::Batch(row) => {
                         let stored = self.rows.reserve();
                         if stored == self.copies.len() {
                             self.groups.push(FREE);
@@ -330,10 +331,10 @@ fn order(rows: &RowStore, entry: &Entry, prefix: u64, (values, row): (&[Values<'
 }
 
 /// Where the row of an entry is.
-fn other(entry: &Entry) -> Other {
+fn other(entry: &Entry) -> Comparand {
     match entry.place() {
-        Place::Kept(row) => Other::Kept(row),
-        Place::Batch(row) => Other::Row(row),
+        RowPlace::Kept(row) => Comparand::Kept(row),
+        RowPlace::Batch(row) => Comparand::Row(row),
     }
 }
 
@@ -370,7 +371,7 @@ fn before<'a>(ends: &[usize], before: &'a [Entry], place: usize) -> &'a [Entry] 
 
 impl Operator for FirstRows {
     fn batch(&mut self, batch: RecordBatch, out: &mut Output) -> Result<()> {
-        self.state.settle()?;
+        self.state.end_restore()?;
         self.take_in(&batch, out)?;
         self.state.work()
     }

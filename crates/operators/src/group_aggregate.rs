@@ -62,7 +62,6 @@ pub(crate) struct GroupAggregate {
 #[derive(Default)]
 struct Touched {
     groups: Vec<usize>,
-    /// For each: one of its rows.
     rows: Vec<u64>,
     /// For each: whether it existed before.
     existed: Vec<bool>,
@@ -203,7 +202,7 @@ impl Operator for GroupAggregate {
 
 impl GroupAggregate {
     fn take_in(&mut self, batch: &RecordBatch, out: &mut Output) -> Result<()> {
-        self.state.settle()?;
+        self.state.end_restore()?;
         self.add(batch, out)?;
         self.state.work()
     }

@@ -24,7 +24,7 @@ use self::side::Own;
 pub(crate) use self::side::{Role, Side};
 use crate::key_hash::canonical;
 use crate::keyed_state::{
-    self, Identity, KeyedState, Keys, Needed, Noted, Part, SPARSE_MIN, Table, Taken, TimeToLive, number, numbers,
+    self, Extent, Identity, KeyedState, Keys, Needed, Noted, SPARSE_MIN, Table, Taken, TimeToLive, number, numbers,
 };
 use crate::operator::StateShape;
 use crate::row_store::once;
@@ -55,7 +55,7 @@ pub(crate) struct Sides {
 }
 
 /// Rows of a side, in its columns, and their weights.
-pub(crate) struct Rows {
+pub(crate) struct SideRows {
     pub(crate) columns: Vec<ArrayRef>,
     pub(crate) weights: Vec<i64>,
 }
@@ -63,16 +63,16 @@ pub(crate) struct Rows {
 /// Rows whose keys were to be loaded into memory.
 pub(crate) enum Brought {
     /// The rows, and the ids of their keys.
-    All(Rows, Vec<usize>),
+    All(SideRows, Vec<usize>),
     /// The keys do not fit into memory at once.
-    Halves([Rows; 2]),
+    Halves([SideRows; 2]),
 }
 
-impl Rows {
+impl SideRows {
     /// Some of the rows.
-    fn at(&self, rows: &UInt64Array) -> Result<Rows> {
+    fn at(&self, rows: &UInt64Array) -> Result<SideRows> {
         let weights = rows.values().iter().map(|row| self.weights[*row as usize]).collect();
-        Ok(Rows { columns: taken(&self.columns, rows)?, weights })
+        Ok(SideRows { columns: taken(&self.columns, rows)?, weights })
     }
 }
 
@@ -111,9 +111,9 @@ impl Tables {
 
     /// Divides the rows of a batch of a side into those that may have matches and those that have none,
     /// because a key is NULL.
-    pub(crate) fn with_keys(&self, side: usize, batch: &RecordBatch) -> Result<(Rows, Option<Rows>)> {
+    pub(crate) fn with_keys(&self, side: usize, batch: &RecordBatch) -> Result<(SideRows, Option<SideRows>)> {
         let (columns, weights) = self.rows.sides[side].divide(batch)?;
-        let rows = Rows { columns: columns.iter().map(canonical).collect(), weights };
+        let rows = SideRows { columns: columns.iter().map(canonical).collect(), weights };
         let keys = &rows.columns[..self.key_types.len()];
         if self.rows.nulls_equal || keys.iter().all(|key| key.null_count() == 0) {
             return Ok((rows, None));
@@ -124,7 +124,7 @@ impl Tables {
     }
 
     /// Loads the keys of rows, with all rows of these keys, into memory.
-    pub(crate) fn bring_rows(&mut self, rows: Rows) -> Result<Brought> {
+    pub(crate) fn bring_rows(&mut self, rows: SideRows) -> Result<Brought> {
         match self.bring(&rows.columns[..self.key_types.len()], rows.weights.len())? {
             None => Ok(Brought::All(rows, std::mem::take(&mut self.ids))),
             Some([before, after]) => Ok(Brought::Halves([rows.at(&before)?, rows.at(&after)?])),
@@ -132,7 +132,7 @@ impl Tables {
     }
 
     /// Keeps rows of a side with these keys. Returns their ids.
-    pub(crate) fn add(&mut self, side: usize, rows: &Rows, keys: &[usize]) -> Result<Vec<usize>> {
+    pub(crate) fn add(&mut self, side: usize, rows: &SideRows, keys: &[usize]) -> Result<Vec<usize>> {
         let count = self.keys.len();
         self.rows.sides[side].add((keys, count), (&rows.columns, self.key_types.len()), &rows.weights)
     }
@@ -156,7 +156,7 @@ impl Tables {
     }
 }
 
-impl keyed_state::Rows for Sides {
+impl keyed_state::KeyedRows for Sides {
     fn tables(&self) -> Vec<Table> {
         self.tables.clone()
     }
@@ -170,7 +170,7 @@ impl keyed_state::Rows for Sides {
         self.sides.iter_mut().for_each(|side| side.make_room(keys));
     }
 
-    fn take_out(&mut self, part: Part, _number: i64) -> Result<Vec<Taken>> {
+    fn take_out(&mut self, part: Extent, _number: i64) -> Result<Vec<Taken>> {
         let taken = self.sides.iter_mut().map(|side| {
             let ids = side.take(part);
             let (keys, mut columns) = side.rows.rows_of(&ids)?;
@@ -257,7 +257,7 @@ impl keyed_state::Rows for Sides {
         Ok(())
     }
 
-    fn settle(state: &mut KeyedState<Self>) -> Result<()> {
+    fn end_restore(state: &mut KeyedState<Self>) -> Result<()> {
         state.rows.sides.iter_mut().for_each(|side| side.rows.restored());
         Ok(())
     }

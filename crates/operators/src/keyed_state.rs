@@ -1,9 +1,9 @@
 //! The state of operators with keys, whatever an operator keeps for a key.
 //!
-//! A [`KeyedState`] has the keys and their ids, the operator's [`Rows`], and everything that depends on both:
-//! snapshots, the time to live of keys, windows that fire, timers, rows that wait, and the disk for keys that
-//! do not fit into memory (`on_disk`). An operator asks it to [bring](KeyedState::bring) the keys of a batch
-//! into memory, and then changes their rows.
+//! A [`KeyedState`] has the keys and their ids, the operator's [`KeyedRows`], and everything that depends on
+//! both: snapshots, the time to live of keys, windows that fire, timers, rows that wait, and the disk for
+//! keys that do not fit into memory (`on_disk`). An operator asks it to [bring](KeyedState::bring) the keys
+//! of a batch into memory, and then changes their rows.
 
 mod changes;
 #[cfg(test)]
@@ -27,11 +27,11 @@ use arrow::array::{ArrayRef, AsArray, BooleanArray, Int64Array, RecordBatch, UIn
 use arrow::compute::{filter_record_batch, take_record_batch};
 use arrow::datatypes::{DataType, Field, Int64Type, Schema};
 
-pub(crate) use changes::{ChangedRows, Changes, Noted, Part};
+pub(crate) use changes::{ChangedRows, Changes, Extent, Noted};
 pub(crate) use halves::halves;
 pub(crate) use latest::{Latest, Needed};
-pub(crate) use on_disk::{LEAST_BYTES, OnDisk, directory, hash_in_windows, keyed_table, with_latest};
-pub(crate) use rows::{Identity, Rows, Table, Taken};
+pub(crate) use on_disk::{LEAST_BYTES, OnDisk, directory, keyed_table, with_latest};
+pub(crate) use rows::{Identity, KeyedRows, Table, Taken};
 pub(crate) use snapshots::Snapshots;
 pub(crate) use time_to_live::{TimeToLive, without_times};
 pub(crate) use timers::Timers;
@@ -97,11 +97,11 @@ impl Keys {
     }
 }
 
-impl<R: Rows> KeyedState<R> {
+impl<R: KeyedRows> KeyedState<R> {
     pub(crate) fn new(mut rows: R, keys: Keys, options: &JobOptions) -> Result<KeyedState<R>> {
         let tables = rows.tables();
         let window = keys.window.map(|(column, _)| column);
-        let disk = OnDisk::of(keyed_tables(&tables, keys.types.len(), window), options)?;
+        let disk = OnDisk::open(keyed_tables(&tables, keys.types.len(), window), options)?;
         if disk.is_some() {
             rows.changes(&mut |changes| changes.for_disk());
         }
@@ -131,8 +131,8 @@ impl<R: Rows> KeyedState<R> {
     }
 
     /// Ends a restore. Called before each batch and watermark.
-    pub(crate) fn settle(&mut self) -> Result<()> {
-        R::settle(self)?;
+    pub(crate) fn end_restore(&mut self) -> Result<()> {
+        R::end_restore(self)?;
         self.rows.changes(&mut |changes| changes.restored());
         self.disk.as_mut().map_or(Ok(()), OnDisk::restored)
     }
@@ -244,7 +244,7 @@ impl<R: Rows> KeyedState<R> {
             let set = times.into_iter().zip(self.hashes.iter().copied()).collect();
             self.timers.as_mut().map_or(Ok(()), |timers| timers.put(set))?;
         }
-        let rows = self.take_out(Part::Unwritten)?;
+        let rows = self.take_out(Extent::Unwritten)?;
         self.disk.as_mut().map_or(Ok(()), |disk| disk.put(&rows))?;
         let rows = &self.rows;
         self.windows.iter_mut().for_each(|windows| windows.put_away(|key| rows.awaits(key)));

@@ -51,8 +51,8 @@ pub use connector::{
 pub use event_time::{event_times, latest_time};
 pub use expression::{CompiledExpr, Functions, Projection};
 pub use key_hash::{hash_keys, rows_of_groups};
-pub use lookup::{Answer, Lookup, LookupContext, Waiting};
-pub use operator::{Asking, Dropped, Element, Operator, Output, Sided, State, StateChange, StateShape};
+pub use lookup::{Lookup, LookupContext, PendingRows, Waiting};
+pub use operator::{Dropped, Element, LookupRequests, Operator, Output, Sided, State, StateChange, StateShape};
 pub use static_join::StaticSide;
 
 /// Whether an operator of the next plan version can go on with the state of a former one in memory.

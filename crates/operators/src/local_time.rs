@@ -12,7 +12,6 @@ use crate::{Dropped, Operator, Output, State, StateChange, StateShape};
 pub(crate) struct LocalTime {
     zone: Zone,
     inner: Box<dyn Operator>,
-    /// The tables of its state, if it has one.
     tables: Vec<StateShape>,
     /// The last watermark that arrived, as an instant.
     reached: EventTime,

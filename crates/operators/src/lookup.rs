@@ -15,7 +15,7 @@ pub trait Lookup: Send {
     /// [`LookupJoinSpec::keys`]. Does not wait. The answer may have rows with other keys too.
     ///
     /// [`LookupJoinSpec::keys`]: anabranch_dataflow::LookupJoinSpec::keys
-    fn ask(&mut self, keys: &RecordBatch) -> Result<Arc<Answer>>;
+    fn request(&mut self, keys: &RecordBatch) -> Result<Arc<PendingRows>>;
 
     /// Bytes of answers that have arrived and wait for earlier ones.
     fn waiting_bytes(&self) -> usize {
@@ -39,10 +39,10 @@ pub struct LookupContext {
 
 /// The rows of a request, once they have arrived.
 #[derive(Debug, Default)]
-pub struct Answer(Mutex<Option<Given>>);
+pub struct PendingRows(Mutex<Option<ArrivedRows>>);
 
 #[derive(Debug)]
-struct Given {
+struct ArrivedRows {
     rows: Result<Arc<RecordBatch>>,
     /// Counts the bytes of the answer while it waits.
     _waiting: Option<Waiting>,
@@ -70,26 +70,26 @@ impl Drop for Waiting {
     }
 }
 
-impl Answer {
+impl PendingRows {
     /// An answer that has arrived, with rows that are cached anyway.
     #[must_use]
-    pub fn of(rows: Arc<RecordBatch>) -> Answer {
-        Answer(Mutex::new(Some(Given { rows: Ok(rows), _waiting: None })))
+    pub fn arrived(rows: Arc<RecordBatch>) -> PendingRows {
+        PendingRows(Mutex::new(Some(ArrivedRows { rows: Ok(rows), _waiting: None })))
     }
 
     /// Gives the rows, or the error. Rows that several answers share are indexed once.
-    pub fn give(&self, rows: Result<Arc<RecordBatch>>) {
-        *self.given() = Some(Given { rows, _waiting: None });
+    pub fn complete(&self, rows: Result<Arc<RecordBatch>>) {
+        *self.given() = Some(ArrivedRows { rows, _waiting: None });
     }
 
-    /// Like [`Answer::give`], for rows that are counted while the answer waits.
-    pub fn give_counted(&self, rows: Arc<RecordBatch>, waiting: Waiting) {
-        *self.given() = Some(Given { rows: Ok(rows), _waiting: Some(waiting) });
+    /// Like [`PendingRows::complete`], for rows that are counted while the answer waits.
+    pub fn complete_counted(&self, rows: Arc<RecordBatch>, waiting: Waiting) {
+        *self.given() = Some(ArrivedRows { rows: Ok(rows), _waiting: Some(waiting) });
     }
 
     /// Whether the answer has arrived.
     #[must_use]
-    pub fn is_there(&self) -> bool {
+    pub fn has_arrived(&self) -> bool {
         self.given().is_some()
     }
 
@@ -99,7 +99,7 @@ impl Answer {
         self.given().take().map(|given| given.rows)
     }
 
-    fn given(&self) -> MutexGuard<'_, Option<Given>> {
+    fn given(&self) -> MutexGuard<'_, Option<ArrivedRows>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -17,7 +17,10 @@ use crate::key_table::KeyTable;
 use crate::operator::Element;
 use crate::project::Project;
 use crate::static_join::StaticJoin;
-use crate::{Answer, Asking, CompiledExpr, Functions, Lookup, Operator, Output, Projection, build_operator, hash_keys};
+use crate::{
+    CompiledExpr, Functions, Lookup, LookupRequests, Operator, Output, PendingRows, Projection, build_operator,
+    hash_keys,
+};
 
 /// See the module.
 pub(crate) struct LookupJoin {
@@ -30,7 +33,7 @@ pub(crate) struct LookupJoin {
     build_schema: SchemaRef,
     lookup: Option<Box<dyn Lookup>>,
     /// The answer for each batch that follows. `None`: the batch needed no lookup.
-    asked: VecDeque<Option<Arc<Answer>>>,
+    asked: VecDeque<Option<Arc<PendingRows>>>,
     /// The answer that is the static side of the join now.
     joined: Option<Arc<RecordBatch>>,
     hashes: Vec<u64>,
@@ -90,7 +93,8 @@ impl LookupJoin {
         for column in 0..all.num_columns() {
             if all.column(column).null_count() > 0 {
                 let valid = is_not_null(all.column(column))?;
-                let columns = all.columns().iter().map(|of| filter(of, &valid)).collect::<Result<Vec<_>, _>>()?;
+                let columns =
+                    all.columns().iter().map(|column| filter(column, &valid)).collect::<Result<Vec<_>, _>>()?;
                 all = RecordBatch::try_new(all.schema(), columns)?;
             }
         }
@@ -165,26 +169,26 @@ impl Operator for LookupJoin {
         self.join.watermark(watermark, out)
     }
 
-    fn asking(&mut self) -> Option<&mut dyn Asking> {
+    fn lookup_requests(&mut self) -> Option<&mut dyn LookupRequests> {
         Some(self)
     }
 }
 
-impl Asking for LookupJoin {
+impl LookupRequests for LookupJoin {
     fn take_lookup(&mut self, lookup: Box<dyn Lookup>) -> Result<()> {
         self.lookup = Some(lookup);
         Ok(())
     }
 
-    fn ask(&mut self, batch: &RecordBatch) -> Result<()> {
+    fn request(&mut self, batch: &RecordBatch) -> Result<()> {
         let keys = self.keys_of(batch)?;
         let lookup = self.lookup.as_mut().ok_or_else(|| Error::internal("a join without the table that it asks"))?;
-        self.asked.push_back(if keys.num_rows() > 0 { Some(lookup.ask(&keys)?) } else { None });
+        self.asked.push_back(if keys.num_rows() > 0 { Some(lookup.request(&keys)?) } else { None });
         Ok(())
     }
 
     fn is_answered(&self) -> bool {
-        !matches!(self.asked.front(), Some(Some(answer)) if !answer.is_there())
+        !matches!(self.asked.front(), Some(Some(answer)) if !answer.has_arrived())
     }
 
     fn answers_bytes(&self) -> usize {

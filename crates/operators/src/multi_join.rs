@@ -30,13 +30,13 @@ use arrow::datatypes::{DataType, SchemaRef};
 
 use self::gathered::Condition;
 use self::product::{Expansion, Origin};
-use crate::join_tables::{Brought, Results, Role, Rows, Side, SideShape, Tables, in_order, taken};
+use crate::join_tables::{Brought, Results, Role, Side, SideRows, SideShape, Tables, in_order, taken};
 use crate::{Functions, Operator, Output, State};
 
 pub(crate) use succession::goes_on;
 
 pub(crate) struct MultiJoin {
-    inputs: Vec<Input>,
+    inputs: Vec<JoinInput>,
     conditions: Vec<Condition>,
     /// Input and column of each column of the output.
     output: Vec<(usize, usize)>,
@@ -47,11 +47,11 @@ pub(crate) struct MultiJoin {
     expansion: Option<Expansion>,
     results: Results,
     /// Parts of a batch that have yet to be joined: not all of its keys fit into memory at once.
-    divided: VecDeque<(usize, Rows)>,
+    divided: VecDeque<(usize, SideRows)>,
 }
 
 /// An input, and how its rows are joined.
-struct Input {
+struct JoinInput {
     outer: bool,
     /// Types of its columns after the keys.
     values: Vec<DataType>,
@@ -74,7 +74,7 @@ pub(crate) fn build(
 
 impl MultiJoin {
     pub(crate) fn new(spec: &MultiJoinSpec, functions: &Functions, options: &JobOptions) -> Result<MultiJoin> {
-        let conditions = spec.conditions.iter().map(|of| Condition::new(&of.condition, spec, functions));
+        let conditions = spec.conditions.iter().map(|predicate| Condition::new(&predicate.condition, spec, functions));
         let shapes = spec.inputs.iter().enumerate().map(|(number, input)| SideShape {
             spec: &input.side,
             role: Role::Plain,
@@ -83,7 +83,7 @@ impl MultiJoin {
             gives_pairs: true,
         });
         Ok(MultiJoin {
-            inputs: (0..spec.inputs.len()).map(|input| Input::new(spec, input)).collect(),
+            inputs: (0..spec.inputs.len()).map(|input| JoinInput::new(spec, input)).collect(),
             conditions: conditions.collect::<Result<_>>()?,
             output: spec.output.iter().map(|column| spec.place(*column)).collect(),
             tables: Tables::of_sides(shapes.collect(), spec.keys, spec.nulls_equal, options)?,
@@ -96,7 +96,7 @@ impl MultiJoin {
 
     /// Keeps a batch, and begins to join it.
     fn take_in(&mut self, input: usize, batch: &RecordBatch, out: &mut Output) -> Result<()> {
-        self.tables.settle()?;
+        self.tables.end_restore()?;
         let (rows, without) = self.tables.with_keys(input, batch)?;
         if let Some(without) = without.filter(|_| self.appears_alone(input)) {
             // They have no matches, and so appear with NULL for all other inputs.
@@ -107,11 +107,11 @@ impl MultiJoin {
 
     /// Whether rows of an input appear with NULL for all others.
     fn appears_alone(&self, input: usize) -> bool {
-        self.inputs.iter().enumerate().all(|(number, of)| of.outer == (number != input))
+        self.inputs.iter().enumerate().all(|(number, joined)| joined.outer == (number != input))
     }
 
     /// Joins rows whose keys are not NULL.
-    fn join(&mut self, input: usize, rows: Rows, out: &mut Output) -> Result<()> {
+    fn join(&mut self, input: usize, rows: SideRows, out: &mut Output) -> Result<()> {
         let (rows, keys) = match self.tables.bring_rows(rows)? {
             Brought::All(rows, keys) => (rows, keys),
             Brought::Halves(halves) => {
@@ -146,7 +146,7 @@ impl MultiJoin {
         self.origins.extend(gone);
         self.origins.push_back(Origin::of_rows(input, rows.0, Some(rows.1)));
         self.origins.extend(new);
-        self.go_on(out).map(|_| ())
+        self.emit_more(out).map(|_| ())
     }
 
     /// NULL in place of a row of an input, for these keys.
@@ -155,20 +155,20 @@ impl MultiJoin {
             return Ok(None);
         }
         let mut columns = self.tables.keys.keys_of(&keys)?;
-        columns.extend(self.inputs[input].values.iter().map(|of| new_null_array(of, keys.len())));
-        let rows = Rows { weights: vec![weight; keys.len()], columns };
+        columns.extend(self.inputs[input].values.iter().map(|data_type| new_null_array(data_type, keys.len())));
+        let rows = SideRows { weights: vec![weight; keys.len()], columns };
         Ok(Some(Origin { is_missing: true, ..Origin::of_rows(input, rows, Some(keys)) }))
     }
 }
 
-impl Input {
+impl JoinInput {
     /// Inputs that complete the most conditions come first, so that few rows are produced.
-    fn new(spec: &MultiJoinSpec, input: usize) -> Input {
+    fn new(spec: &MultiJoinSpec, input: usize) -> JoinInput {
         let (mut there, mut order) = (BTreeSet::from([input]), Vec::new());
         let due = |there: &BTreeSet<usize>, before: &BTreeSet<usize>| -> Vec<usize> {
             let is_due = |number: &usize| {
-                let of = &spec.conditions[*number].inputs;
-                of.is_subset(there) && !of.is_subset(before)
+                let inputs = &spec.conditions[*number].inputs;
+                inputs.is_subset(there) && !inputs.is_subset(before)
             };
             (0..spec.conditions.len()).filter(is_due).collect()
         };
@@ -187,11 +187,10 @@ impl Input {
         }
         let columns = spec.inputs[input].side.schema.fields().iter();
         let values = columns.skip(spec.keys).map(|field| field.data_type().clone()).collect();
-        Input { outer: spec.inputs[input].outer, values, order, due: all_due }
+        JoinInput { outer: spec.inputs[input].outer, values, order, due: all_due }
     }
 }
 
-/// Whether a key has a row.
 fn has_row(side: &Side, key: usize) -> bool {
     next_row(side, side.first(key)).is_some()
 }
@@ -205,12 +204,12 @@ fn next_row(side: &Side, mut row: Option<usize>) -> Option<usize> {
 }
 
 /// Rows with the sums of the weights of equal ones; retractions come first.
-fn ordered(rows: &Rows, keys: &[usize], ids: &[usize]) -> Result<(Rows, Vec<usize>)> {
+fn ordered(rows: &SideRows, keys: &[usize], ids: &[usize]) -> Result<(SideRows, Vec<usize>)> {
     let order = in_order(ids, &rows.weights);
     let places = order.iter().map(|(row, _)| *row as u64).collect();
     let weights = order.iter().map(|(_, weight)| *weight).collect();
     let keys = order.iter().map(|(row, _)| keys[*row]).collect();
-    Ok((Rows { columns: taken(&rows.columns, &places)?, weights }, keys))
+    Ok((SideRows { columns: taken(&rows.columns, &places)?, weights }, keys))
 }
 
 impl Operator for MultiJoin {
@@ -223,7 +222,7 @@ impl Operator for MultiJoin {
     }
 
     fn more(&mut self, out: &mut Output) -> Result<bool> {
-        if self.results.repeat(out)? || self.go_on(out)? {
+        if self.results.repeat(out)? || self.emit_more(out)? {
             return Ok(true);
         }
         self.tables.remove_dead()?;

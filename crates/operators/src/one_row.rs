@@ -34,7 +34,7 @@ impl Connector for OneRow {
                     .remedy("resume from another checkpoint"));
             }
         };
-        let next = if is_read || context.index > 0 { Next::End } else { Next::Open };
+        let next = if is_read || context.index > 0 { NextPoll::End } else { NextPoll::Open };
         let schema = Arc::new(spec.declared.project(&spec.projection)?);
         Ok(Box::new(Reader { next, is_read, schema }))
     }
@@ -45,7 +45,7 @@ impl Connector for OneRow {
 }
 
 /// The result of the reader's next poll.
-enum Next {
+enum NextPoll {
     Open,
     Row,
     Close,
@@ -53,7 +53,7 @@ enum Next {
 }
 
 struct Reader {
-    next: Next,
+    next: NextPoll,
     is_read: bool,
     schema: Arc<Schema>,
 }
@@ -62,15 +62,15 @@ impl Source for Reader {
     fn poll(&mut self, _: Duration) -> Result<Polled> {
         let partition = PartitionId(0);
         let (polled, next) = match self.next {
-            Next::Open => (Polled::Opened { partition, name: PARTITION.into() }, Next::Row),
-            Next::Row => {
+            NextPoll::Open => (Polled::Opened { partition, name: PARTITION.into() }, NextPoll::Row),
+            NextPoll::Row => {
                 let batch =
                     RecordBatch::try_new(Arc::clone(&self.schema), vec![Arc::new(BooleanArray::from(vec![true]))])?;
                 self.is_read = true;
-                (Polled::Rows(Rows { partition, batch, malformed: Vec::new() }), Next::Close)
+                (Polled::Rows(Rows { partition, batch, malformed: Vec::new() }), NextPoll::Close)
             }
-            Next::Close => (Polled::Closed(partition), Next::End),
-            Next::End => (Polled::End, Next::End),
+            NextPoll::Close => (Polled::Closed(partition), NextPoll::End),
+            NextPoll::End => (Polled::End, NextPoll::End),
         };
         self.next = next;
         Ok(polled)

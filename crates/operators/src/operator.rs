@@ -17,7 +17,7 @@ pub(crate) const RESULT_ROWS: usize = 1 << 14;
 /// One link of a chain. It receives batches, watermarks and calls to flush in the order of the stream and
 /// writes its output to `out`. It never waits, reads no clock and knows nothing of tasks or channels.
 ///
-/// Optional capabilities are traits of their own: [`State`], [`Sided`], [`Asking`].
+/// Optional capabilities are traits of their own: [`State`], [`Sided`], [`LookupRequests`].
 pub trait Operator: Any + Send {
     /// Rows of the main input.
     fn batch(&mut self, batch: RecordBatch, out: &mut Output) -> Result<()>;
@@ -67,7 +67,7 @@ pub trait Operator: Any + Send {
     }
 
     /// The operator's lookups in an outside table, if it makes any.
-    fn asking(&mut self) -> Option<&mut dyn Asking> {
+    fn lookup_requests(&mut self) -> Option<&mut dyn LookupRequests> {
         None
     }
 }
@@ -138,13 +138,13 @@ pub trait Sided {
 }
 
 /// Lookups in an outside table for each batch.
-pub trait Asking {
+pub trait LookupRequests {
     /// Takes the table, before any other call.
     fn take_lookup(&mut self, lookup: Box<dyn Lookup>) -> Result<()>;
 
     /// Requests the rows for a batch of the main input. The batches follow by [`Operator::batch`] in the same
-    /// order, each once [`Asking::is_answered`] returns true.
-    fn ask(&mut self, batch: &RecordBatch) -> Result<()>;
+    /// order, each once [`LookupRequests::is_answered`] returns true.
+    fn request(&mut self, batch: &RecordBatch) -> Result<()>;
 
     /// Whether the answer for the next batch has arrived.
     fn is_answered(&self) -> bool;

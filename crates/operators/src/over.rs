@@ -31,7 +31,7 @@ use arrow::datatypes::{DataType, SchemaRef};
 
 use self::partitions::Partitions;
 use crate::keyed_state::{KeyedState, Keys};
-use crate::waiting::{Order, Piece, Waiting, timely};
+use crate::waiting::{DueRows, Order, Waiting, timely};
 use crate::{Dropped, Functions, Operator, Output, State};
 
 pub(crate) struct Over {
@@ -58,8 +58,7 @@ impl Over {
         })
     }
 
-    /// Emits rows that are due.
-    fn emit(&mut self, piece: &Piece, out: &mut Output) -> Result<()> {
+    fn emit(&mut self, piece: &DueRows, out: &mut Output) -> Result<()> {
         let results = self.results(piece)?;
         self.keep_to_size()?;
         let kept = self.spec.output.iter().map(|column| ArrayRef::clone(piece.rows.column(*column)));
@@ -71,13 +70,13 @@ impl Over {
 
     /// The results of rows whose partitions do not fit into memory at once: first those of one half of the
     /// partitions, then of the other.
-    fn results_of_halves(&mut self, piece: &Piece, halves: &[UInt64Array; 2]) -> Result<Vec<ArrayRef>> {
+    fn results_of_halves(&mut self, piece: &DueRows, halves: &[UInt64Array; 2]) -> Result<Vec<ArrayRef>> {
         let mut places = vec![(0, 0); piece.rows.num_rows()];
         let mut results = Vec::with_capacity(2);
         for (half, at) in halves.iter().enumerate() {
             at.values().iter().enumerate().for_each(|(place, row)| places[*row as usize] = (half, place));
             let numbers = at.values().iter().map(|row| piece.numbers[*row as usize]).collect();
-            let part = Piece { rows: take_record_batch(&piece.rows, at)?, numbers };
+            let part = DueRows { rows: take_record_batch(&piece.rows, at)?, numbers };
             results.push(self.results(&part)?);
             self.keep_to_size()?;
         }
@@ -100,9 +99,9 @@ impl Operator for Over {
                 self.keep_to_size()
             }
             _ => {
-                self.state.settle()?;
+                self.state.end_restore()?;
                 let numbers = vec![i64::MIN; batch.num_rows()];
-                self.emit(&Piece { rows: batch, numbers }, out)
+                self.emit(&DueRows { rows: batch, numbers }, out)
             }
         }
     }

@@ -21,7 +21,7 @@ use arrow::row::{RowConverter, SortField};
 use crate::first_rows::{self, FirstRows};
 use crate::key_hash::canonical;
 use crate::keyed_state::{
-    ChangedRows, KeyedState, Keys, Noted, Part, Rows, SPARSE_MIN, Table, Taken, TimeToLive, narrow, numbers,
+    ChangedRows, Extent, KeyedRows, KeyedState, Keys, Noted, SPARSE_MIN, Table, Taken, TimeToLive, narrow, numbers,
 };
 use crate::operator::RESULT_ROWS;
 use crate::{Operator, Output, State};
@@ -58,7 +58,8 @@ impl Partitions {
     fn new(spec: &RankSpec) -> Result<Partitions> {
         let sorted = |(index, field): (usize, &Arc<arrow::datatypes::Field>)| {
             let order = spec.order.get(index);
-            let order = order.map(|of| SortOptions { descending: of.descending, nulls_first: of.nulls_first });
+            let order =
+                order.map(|options| SortOptions { descending: options.descending, nulls_first: options.nulls_first });
             SortField::new_with_options(field.data_type().clone(), order.unwrap_or_default())
         };
         let fields = spec.schema.fields().iter().skip(spec.keys);
@@ -79,9 +80,9 @@ impl Partitions {
     /// The first rows of a partition.
     fn first(&self, group: u32) -> First {
         let mut first = First::new();
-        for ((of, row), copies) in self.rows.range((group, Box::default())..) {
+        for ((owner, row), copies) in self.rows.range((group, Box::default())..) {
             let left = self.spec.limit.saturating_sub(first.len() as u64);
-            if *of != group || left == 0 {
+            if *owner != group || left == 0 {
                 break;
             }
             let copies = u64::try_from(*copies).unwrap_or(0).min(left);
@@ -129,7 +130,7 @@ impl Partitions {
     }
 
     fn rows_of(&self, group: u32) -> Vec<RowOf> {
-        let rows = self.rows.range((group, Box::default())..).take_while(|((of, _), _)| *of == group);
+        let rows = self.rows.range((group, Box::default())..).take_while(|((owner, _), _)| *owner == group);
         rows.map(|(row, _)| row.clone()).collect()
     }
 
@@ -146,7 +147,7 @@ impl Partitions {
     }
 }
 
-impl Rows for Partitions {
+impl KeyedRows for Partitions {
     fn tables(&self) -> Vec<Table> {
         vec![first_rows::table(&self.spec)]
     }
@@ -159,7 +160,7 @@ impl Rows for Partitions {
         self.sizes.resize(keys, 0);
     }
 
-    fn take_out(&mut self, part: Part, _number: i64) -> Result<Vec<Taken>> {
+    fn take_out(&mut self, part: Extent, _number: i64) -> Result<Vec<Taken>> {
         let taken = match self.changes.take(part) {
             None => self.taken(self.rows.iter().map(|(row, copies)| (row, *copies))),
             Some(rows) => self.taken(rows.iter().map(|row| (row, self.rows.get(row).copied().unwrap_or(0)))),
@@ -178,9 +179,9 @@ impl Rows for Partitions {
         let encoded = self.converter.convert_columns(&columns[self.spec.keys..])?;
         let copies = numbers(own, 0)?;
         for (row, key) in keys.iter().enumerate() {
-            let of: RowOf = (narrow(*key)?, encoded.row(row).data().into());
-            if versions.is_none_or(|versions| self.changes.is_latest(&of, versions.value(row))) {
-                self.set(of, |_| copies.value(row));
+            let entry: RowOf = (narrow(*key)?, encoded.row(row).data().into());
+            if versions.is_none_or(|versions| self.changes.is_latest(&entry, versions.value(row))) {
+                self.set(entry, |_| copies.value(row));
             }
         }
         Ok(())
@@ -309,7 +310,7 @@ impl Rank {
 
 impl Operator for Rank {
     fn batch(&mut self, batch: RecordBatch, out: &mut Output) -> Result<()> {
-        self.state.settle()?;
+        self.state.end_restore()?;
         self.take_in(&batch, out)?;
         self.state.work()
     }

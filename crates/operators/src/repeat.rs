@@ -77,7 +77,7 @@ impl Repeat {
     }
 
     /// Emits a piece of the open batch. Returns false if there is none.
-    fn go_on(&mut self, out: &mut Output) -> Result<bool> {
+    fn emit_more(&mut self, out: &mut Output) -> Result<bool> {
         let Some(open) = &mut self.open else { return Ok(false) };
         let mut rows: Vec<u32> = Vec::new();
         while open.row < open.batch.num_rows() && rows.len() < RESULT_ROWS {
@@ -115,11 +115,11 @@ impl Operator for Repeat {
             return Ok(());
         }
         self.open = Some(Open { batch, copies, row: 0, emitted: 0 });
-        self.go_on(out).map(|_| ())
+        self.emit_more(out).map(|_| ())
     }
 
     fn more(&mut self, out: &mut Output) -> Result<bool> {
-        self.go_on(out)
+        self.emit_more(out)
     }
 }
 

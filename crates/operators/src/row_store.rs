@@ -11,8 +11,8 @@ use arrow::array::{ArrayRef, UInt32Array};
 use arrow::compute::SortOptions;
 use arrow::datatypes::DataType;
 
-use self::column::Column;
-pub(crate) use self::column::Other;
+pub(crate) use self::column::Comparand;
+use self::column::StoreColumn;
 pub(crate) use self::words::Words;
 use crate::key_table::Values;
 
@@ -22,7 +22,7 @@ const PIECE_ROWS: usize = 1 << 12;
 /// Rows of some columns. The first has the number 0.
 pub(crate) struct RowStore {
     types: Vec<(DataType, SortOptions)>,
-    columns: Vec<Column>,
+    columns: Vec<StoreColumn>,
     len: usize,
     /// Numbers that may be reused.
     free: Vec<u32>,
@@ -82,18 +82,17 @@ impl RowStore {
     }
 
     /// How a row of a batch compares with another one.
-    pub(crate) fn order(&self, values: &[Values<'_>], row: usize, other: Other) -> Ordering {
+    pub(crate) fn order(&self, values: &[Values<'_>], row: usize, other: Comparand) -> Ordering {
         let orders = self.columns.iter().zip(values).map(|(column, values)| column.order(values, row, other));
         orders.into_iter().find(|order| order.is_ne()).unwrap_or(Ordering::Equal)
     }
 
     /// How a row of a batch compares with another one by the first column alone.
-    pub(crate) fn order_by_first(&self, values: &[Values<'_>], row: usize, other: Other) -> Ordering {
+    pub(crate) fn order_by_first(&self, values: &[Values<'_>], row: usize, other: Comparand) -> Ordering {
         let first = self.columns.first().zip(values.first());
         first.map_or(Ordering::Equal, |(column, values)| column.order(values, row, other))
     }
 
-    /// A column of rows.
     pub(crate) fn column_of(&self, column: usize, rows: &[usize]) -> Result<ArrayRef> {
         self.columns[column].array_of(rows)
     }
@@ -125,7 +124,7 @@ impl RowStore {
     }
 
     pub(crate) fn size_bytes(&self) -> usize {
-        self.columns.iter().map(Column::size_bytes).sum::<usize>() + self.free.capacity() * size_of::<u32>()
+        self.columns.iter().map(StoreColumn::size_bytes).sum::<usize>() + self.free.capacity() * size_of::<u32>()
     }
 }
 
@@ -157,8 +156,8 @@ pub(crate) fn once(rows: &[usize]) -> Option<(Vec<usize>, UInt32Array)> {
     Some((each, UInt32Array::from(places)))
 }
 
-fn columns(types: &[(DataType, SortOptions)]) -> Result<Vec<Column>> {
-    types.iter().map(|(data_type, options)| Column::new(data_type, *options)).collect()
+fn columns(types: &[(DataType, SortOptions)]) -> Result<Vec<StoreColumn>> {
+    types.iter().map(|(data_type, options)| StoreColumn::new(data_type, *options)).collect()
 }
 
 #[cfg(test)]
@@ -180,14 +179,14 @@ mod tests {
 
     /// A column with NULL now and then, and few different values.
     fn column(rng: &mut Rng, kind: u64, rows: usize) -> ArrayRef {
-        let picks: Vec<Option<usize>> = (0..rows).map(|_| Some(rng.below(8) as usize).filter(|of| *of < 7)).collect();
+        let picks: Vec<Option<usize>> = (0..rows).map(|_| Some(rng.below(8) as usize).filter(|row| *row < 7)).collect();
         let some = |values: [i64; 7]| picks.iter().map(move |pick| pick.map(|at| values[at])).collect::<Vec<_>>();
         let numbers = [0, 1, -1, 7, i64::MAX, i64::MIN, 300];
         let floats = [0.0, -0.0, 1.5, -2.5, f64::NAN, f64::INFINITY, f64::NEG_INFINITY];
         match kind {
             0 => Arc::new(Int64Array::from(some(numbers))),
-            1 => Arc::new(Int32Array::from_iter(some(numbers).into_iter().map(|of| of.map(|n| n as i32)))),
-            2 => Arc::new(UInt64Array::from_iter(some(numbers).into_iter().map(|of| of.map(|n| n as u64)))),
+            1 => Arc::new(Int32Array::from_iter(some(numbers).into_iter().map(|value| value.map(|n| n as i32)))),
+            2 => Arc::new(UInt64Array::from_iter(some(numbers).into_iter().map(|value| value.map(|n| n as u64)))),
             3 => Arc::new(TimestampMillisecondArray::from(some(numbers))),
             4 => Arc::new(Float64Array::from_iter(picks.iter().map(|pick| pick.map(|at| floats[at])))),
             5 => Arc::new(StringViewArray::from_iter(picks.iter().map(|pick| pick.map(|at| TEXTS[at])))),
@@ -219,8 +218,9 @@ mod tests {
                 .collect();
             let columns: Vec<ArrayRef> = columns.iter().map(canonical).collect();
             let options = |rng: &mut Rng| SortOptions { descending: rng.below(2) == 0, nulls_first: rng.below(2) == 0 };
-            let types: Vec<_> = columns.iter().map(|of| (of.data_type().clone(), options(&mut rng))).collect();
-            let fields = types.iter().map(|(of, options)| SortField::new_with_options(of.clone(), *options)).collect();
+            let types: Vec<_> = columns.iter().map(|column| (column.data_type().clone(), options(&mut rng))).collect();
+            let fields =
+                types.iter().map(|(column, options)| SortField::new_with_options(column.clone(), *options)).collect();
             let encoded = RowConverter::new(fields).expect("a converter").convert_columns(&columns).expect("rows");
             let mut store = RowStore::new(types).expect("a store");
             let values = store.values(&columns).expect("values");
@@ -230,8 +230,8 @@ mod tests {
             for (row, other) in all.iter().flat_map(|row| all.iter().map(move |other| (*row, *other))) {
                 let expected = encoded.row(row).cmp(&encoded.row(other));
                 let place = format!("seed {seed}, rows {row} and {other} of {columns:?}");
-                assert_eq!(store.order(&values, row, Other::Row(other)), expected, "{place}");
-                assert_eq!(store.order(&values, row, Other::Kept(other)), expected, "{place}");
+                assert_eq!(store.order(&values, row, Comparand::Row(other)), expected, "{place}");
+                assert_eq!(store.order(&values, row, Comparand::Kept(other)), expected, "{place}");
                 let by_prefix = prefixes[row].cmp(&prefixes[other]);
                 assert!(by_prefix.is_eq() || by_prefix == expected, "{place}");
             }
@@ -245,7 +245,7 @@ mod tests {
             let left: Vec<usize> = all.iter().copied().filter(|row| !others.contains(&(*row as u32))).collect();
             let of_batch = |rows: &[usize]| {
                 let rows: UInt64Array = rows.iter().map(|row| *row as u64).collect();
-                let taken = columns.iter().map(|of| arrow::compute::take(of, &rows, None));
+                let taken = columns.iter().map(|column| arrow::compute::take(column, &rows, None));
                 taken.collect::<std::result::Result<Vec<_>, _>>().expect("rows")
             };
             assert_eq!(store.rows(&at).expect("rows"), of_batch(&rows));

@@ -23,7 +23,7 @@ use arrow::array::{Array, RecordBatch, RecordBatchOptions};
 use arrow::compute::{filter_record_batch, is_not_null};
 use arrow::datatypes::{DataType, SchemaRef};
 
-use self::sessions::{Run, Session, Sessions};
+use self::sessions::{BatchSession, Session, Sessions};
 use crate::event_time::event_times;
 use crate::keyed_state::{KeyedState, Keys, narrow};
 use crate::operator::RESULT_ROWS;
@@ -86,10 +86,10 @@ impl SessionAggregate {
     }
 
     /// Divides rows into sessions. Also returns the session of each row.
-    fn runs(&self, keys: &[usize], times: &[i64]) -> Result<(Vec<Run>, Vec<usize>)> {
+    fn runs(&self, keys: &[usize], times: &[i64]) -> Result<(Vec<BatchSession>, Vec<usize>)> {
         let mut order: Vec<usize> = (0..keys.len()).collect();
         order.sort_unstable_by_key(|row| (keys[*row], times[*row]));
-        let (mut runs, mut run_of) = (Vec::<Run>::new(), vec![0; keys.len()]);
+        let (mut runs, mut run_of) = (Vec::<BatchSession>::new(), vec![0; keys.len()]);
         for row in order {
             let (key, time) = (narrow(keys[row])?, times[row]);
             let end = time.checked_add(self.gap).ok_or_else(|| {
@@ -98,7 +98,7 @@ impl SessionAggregate {
             })?;
             match runs.last_mut().filter(|run| run.key == key && time <= run.end) {
                 Some(run) => (run.end, run.rows) = (end, run.rows + 1),
-                None => runs.push(Run { key, start: time, end, rows: 1 }),
+                None => runs.push(BatchSession { key, start: time, end, rows: 1 }),
             }
             run_of[row] = runs.len() - 1;
         }
@@ -126,7 +126,7 @@ impl SessionAggregate {
 
 impl Operator for SessionAggregate {
     fn batch(&mut self, mut batch: RecordBatch, _out: &mut Output) -> Result<()> {
-        self.state.settle()?;
+        self.state.end_restore()?;
         let time = self.time.evaluate(&batch)?;
         if time.null_count() > 0 {
             self.dropped.rows_without_event_time += time.null_count() as u64;
@@ -137,7 +137,7 @@ impl Operator for SessionAggregate {
     }
 
     fn watermark(&mut self, watermark: EventTime, out: &mut Output) -> Result<()> {
-        self.state.settle()?;
+        self.state.end_restore()?;
         // After a restore the inputs may be behind the restored watermark.
         let to = watermark.0.max(self.state.watermark);
         self.state.firing = Some(to);

@@ -19,7 +19,7 @@ use arrow::datatypes::DataType;
 use crate::key_hash::canonical;
 use crate::keyed_state::{check_size, narrow};
 use crate::operator::{RESULT_ROWS, StateChange, StateShape, same_kind};
-use crate::waiting::{Order, Piece, Waiting, timely};
+use crate::waiting::{DueRows, Order, Waiting, timely};
 use crate::{Dropped, Operator, Output, State};
 
 pub(crate) struct Sort {
@@ -56,15 +56,15 @@ impl Sort {
     }
 
     /// Sorts the rows of a piece, which are in the order of their times, in the whole order.
-    fn sorted(&self, piece: Piece) -> Result<RecordBatch> {
+    fn sorted(&self, piece: DueRows) -> Result<RecordBatch> {
         let rows = RecordBatch::try_new(Arc::clone(&self.spec.schema), piece.rows.columns().to_vec())?;
         if self.spec.order.is_empty() {
             return Ok(rows);
         }
         let plain = |values: ArrayRef| SortColumn { values, options: None };
-        let by = |(column, of): &(usize, Ordering)| SortColumn {
+        let by = |(column, ordering): &(usize, Ordering)| SortColumn {
             values: canonical(rows.column(*column)),
-            options: Some(SortOptions { descending: of.descending, nulls_first: of.nulls_first }),
+            options: Some(SortOptions { descending: ordering.descending, nulls_first: ordering.nulls_first }),
         };
         let came: UInt32Array = (0..narrow(rows.num_rows())?).collect();
         let mut columns = vec![plain(Arc::new(Int64Array::from(piece.numbers)))];
@@ -103,7 +103,7 @@ impl Operator for Sort {
     fn more(&mut self, out: &mut Output) -> Result<bool> {
         let Some(mut firing) = self.firing.take() else { return Ok(false) };
         if firing.sorted.is_none() {
-            let piece = self.waiting.take(RESULT_ROWS)?;
+            let piece = self.waiting.take_due(RESULT_ROWS)?;
             firing.sorted = piece.map(|piece| self.sorted(piece)).transpose()?.map(|rows| (rows, 0));
         }
         if let Some((rows, first)) = firing.sorted.take() {

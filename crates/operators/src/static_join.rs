@@ -119,7 +119,7 @@ impl StaticJoin {
     }
 
     /// Joins the next rows of the open batch. Returns false if there is none.
-    fn go_on(&mut self, out: &mut Output) -> Result<bool> {
+    fn emit_more(&mut self, out: &mut Output) -> Result<bool> {
         let Some(Open { batch, ids, next }) = self.open.take() else { return Ok(false) };
         let table = self.table.clone().ok_or_else(|| Error::internal("rows before the end of the static side"))?;
         let rows = table.rows_with_matches(&ids[next..], RESULT_ROWS.max(ids.len()));
@@ -173,11 +173,11 @@ impl Operator for StaticJoin {
         let mut ids = std::mem::take(&mut self.ids);
         table.keys.lookup(&keys, batch.num_rows(), &mut self.hashes, &mut ids)?;
         self.open = Some(Open { batch, ids, next: 0 });
-        self.go_on(out).map(|_| ())
+        self.emit_more(out).map(|_| ())
     }
 
     fn more(&mut self, out: &mut Output) -> Result<bool> {
-        self.go_on(out)
+        self.emit_more(out)
     }
 
     fn sided(&mut self) -> Option<&mut dyn Sided> {

@@ -33,7 +33,7 @@ use arrow::datatypes::SchemaRef;
 
 use self::pairs::Pending;
 use self::versions::Versions;
-use crate::join_tables::{Brought, Results, Role, Rows, Side, SideShape, Tables, taken};
+use crate::join_tables::{Brought, Results, Role, Side, SideRows, SideShape, Tables, taken};
 use crate::operator::RESULT_ROWS;
 use crate::{CompiledExpr, Functions, Operator, Output, State};
 
@@ -52,18 +52,18 @@ pub(crate) struct StreamJoin {
     results: Results,
     /// Rows that are emitted because they have expired, with their weights, and the watermark that follows
     /// them.
-    leaving: Vec<(Of, Vec<(usize, i64)>)>,
+    leaving: Vec<(JoinSide, Vec<(usize, i64)>)>,
     passing: Option<EventTime>,
     delay_ms: i64,
     /// The versions, if right rows are versions.
     versions: Option<Versions>,
     /// Parts of a batch that have yet to be joined: not all of its keys fit into memory at once.
-    divided: VecDeque<(Of, Rows)>,
+    divided: VecDeque<(JoinSide, SideRows)>,
 }
 
 /// One of the two sides.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Of {
+enum JoinSide {
     Left,
     Right,
 }
@@ -129,66 +129,68 @@ impl StreamJoin {
         self.tables.size_bytes()
     }
 
-    fn side(&self, of: Of) -> &Side {
-        &self.tables.rows.sides[of as usize]
+    fn side(&self, side: JoinSide) -> &Side {
+        &self.tables.rows.sides[side as usize]
     }
 
-    fn side_mut(&mut self, of: Of) -> &mut Side {
-        &mut self.tables.rows.sides[of as usize]
+    fn side_mut(&mut self, side: JoinSide) -> &mut Side {
+        &mut self.tables.rows.sides[side as usize]
     }
 
     /// Keeps a batch, and begins to join it.
-    fn take_in(&mut self, of: Of, batch: &RecordBatch, out: &mut Output) -> Result<()> {
-        self.tables.settle()?;
-        let (rows, without) = self.tables.with_keys(of as usize, batch)?;
+    fn take_in(&mut self, side: JoinSide, batch: &RecordBatch, out: &mut Output) -> Result<()> {
+        self.tables.end_restore()?;
+        let (rows, without) = self.tables.with_keys(side as usize, batch)?;
         let has_no_version = self.versions.is_some() && self.kind == StreamJoinKind::Inner;
-        if let Some(without) = without.filter(|_| self.side(of).role.shows_unmatched() && !has_no_version) {
-            self.emit_alone(of, &without.columns, without.weights, out)?;
+        if let Some(without) = without.filter(|_| self.side(side).role.shows_unmatched() && !has_no_version) {
+            self.emit_alone(side, &without.columns, without.weights, out)?;
         }
-        self.join(of, rows, out)
+        self.join(side, rows, out)
     }
 
     /// Joins rows whose keys are not NULL.
-    fn join(&mut self, of: Of, rows: Rows, out: &mut Output) -> Result<()> {
+    fn join(&mut self, side: JoinSide, rows: SideRows, out: &mut Output) -> Result<()> {
         let (rows, keys) = match self.tables.bring_rows(rows)? {
             Brought::All(rows, keys) => (rows, keys),
             Brought::Halves(halves) => {
-                halves.into_iter().rev().for_each(|half| self.divided.push_front((of, half)));
+                halves.into_iter().rev().for_each(|half| self.divided.push_front((side, half)));
                 return Ok(());
             }
         };
         self.index_versions()?;
-        let ids = self.tables.add(of as usize, &rows, &keys)?;
+        let ids = self.tables.add(side as usize, &rows, &keys)?;
         if let Some(versions) = &mut self.versions {
-            return match of {
-                Of::Left => Ok(()),
-                Of::Right => {
-                    let right = &mut self.tables.rows.sides[Of::Right as usize];
+            return match side {
+                JoinSide::Left => Ok(()),
+                JoinSide::Right => {
+                    let right = &mut self.tables.rows.sides[JoinSide::Right as usize];
                     versions.add(right, (&keys, &ids), &rows.columns, &rows.weights)
                 }
             };
         }
-        let mut pending = Pending::new(of, rows, keys, ids);
+        let mut pending = Pending::new(side, rows, keys, ids);
         if pending.takes_back() {
             pending.put_in_order()?;
-            let (rows, weights) = pending.hidden(self.side(of));
-            self.emit_alone(of, &taken(&pending.columns, &rows)?, weights, out)?;
+            let (rows, weights) = pending.hidden(self.side(side));
+            self.emit_alone(side, &taken(&pending.columns, &rows)?, weights, out)?;
         }
-        pending.begin(self.side(opposite(of)));
+        pending.begin(self.side(opposite(side)));
         self.pending = Some(pending);
-        self.go_on(out).map(|_| ())
+        self.emit_more(out).map(|_| ())
     }
 
     /// Emits rows of one side that have no match, or for a semi join those that have one.
-    fn emit_alone(&mut self, of: Of, columns: &[ArrayRef], weights: Vec<i64>, out: &mut Output) -> Result<()> {
+    fn emit_alone(&mut self, side: JoinSide, columns: &[ArrayRef], weights: Vec<i64>, out: &mut Output) -> Result<()> {
         let rows = weights.len();
         if rows == 0 {
             return Ok(());
         }
-        let nulls = |side: &Side| -> Vec<ArrayRef> { side.types.iter().map(|of| new_null_array(of, rows)).collect() };
-        let joined: Vec<ArrayRef> = match of {
-            Of::Left => columns.iter().cloned().chain(nulls(self.side(Of::Right))).collect(),
-            Of::Right => nulls(self.side(Of::Left)).into_iter().chain(columns.iter().cloned()).collect(),
+        let nulls = |side: &Side| -> Vec<ArrayRef> {
+            side.types.iter().map(|data_type| new_null_array(data_type, rows)).collect()
+        };
+        let joined: Vec<ArrayRef> = match side {
+            JoinSide::Left => columns.iter().cloned().chain(nulls(self.side(JoinSide::Right))).collect(),
+            JoinSide::Right => nulls(self.side(JoinSide::Left)).into_iter().chain(columns.iter().cloned()).collect(),
         };
         self.emit(&joined, weights, out)
     }
@@ -216,20 +218,20 @@ impl StreamJoin {
     }
 
     /// Removes the expired rows of a side, and queues those that are emitted at their expiry.
-    fn expire(&mut self, of: Of) {
+    fn expire(&mut self, side: JoinSide) {
         let watermark = EventTime(self.tables.watermark);
-        let appear = self.side_mut(of).expire(watermark);
+        let appear = self.side_mut(side).expire(watermark);
         if !appear.is_empty() {
-            self.leaving.push((of, appear));
+            self.leaving.push((side, appear));
         }
     }
 
     /// Emits a piece of the rows that have expired, then the watermark. Returns false if nothing was left.
     fn leave(&mut self, out: &mut Output) -> Result<bool> {
-        let Some((of, rows)) = self.leaving.last_mut() else {
+        let Some((side, rows)) = self.leaving.last_mut() else {
             if self.passing.is_some() && self.load_due()? {
-                self.expire(Of::Left);
-                self.expire(Of::Right);
+                self.expire(JoinSide::Left);
+                self.expire(JoinSide::Right);
                 return Ok(true);
             }
             let Some(watermark) = self.passing.take() else { return Ok(false) };
@@ -241,7 +243,7 @@ impl StreamJoin {
             });
             return Ok(true);
         };
-        let of = *of;
+        let side = *side;
         let (ids, weights): (Vec<usize>, Vec<i64>) =
             rows.split_off(rows.len().saturating_sub(RESULT_ROWS)).into_iter().unzip();
         if rows.is_empty() {
@@ -251,35 +253,35 @@ impl StreamJoin {
             self.emit_with_versions(&ids, weights, out)?;
             return Ok(true);
         }
-        let columns = self.tables.columns_of(of as usize, &ids)?;
-        self.emit_alone(of, &columns, weights, out)?;
+        let columns = self.tables.columns_of(side as usize, &ids)?;
+        self.emit_alone(side, &columns, weights, out)?;
         Ok(true)
     }
 }
 
-fn opposite(of: Of) -> Of {
-    match of {
-        Of::Left => Of::Right,
-        Of::Right => Of::Left,
+fn opposite(side: JoinSide) -> JoinSide {
+    match side {
+        JoinSide::Left => JoinSide::Right,
+        JoinSide::Right => JoinSide::Left,
     }
 }
 
 impl Operator for StreamJoin {
     fn batch(&mut self, batch: RecordBatch, out: &mut Output) -> Result<()> {
-        self.take_in(Of::Left, &batch, out)
+        self.take_in(JoinSide::Left, &batch, out)
     }
 
     fn input_batch(&mut self, _input: usize, batch: RecordBatch, out: &mut Output) -> Result<()> {
-        self.take_in(Of::Right, &batch, out)
+        self.take_in(JoinSide::Right, &batch, out)
     }
 
     /// Expired rows are emitted before the watermark.
     fn watermark(&mut self, watermark: EventTime, out: &mut Output) -> Result<()> {
-        self.tables.settle()?;
+        self.tables.end_restore()?;
         self.index_versions()?;
         self.tables.watermark = self.tables.watermark.max(watermark.0);
-        self.expire(Of::Left);
-        self.expire(Of::Right);
+        self.expire(JoinSide::Left);
+        self.expire(JoinSide::Right);
         self.passing = Some(watermark);
         let reached = self.tables.watermark;
         self.tables.timers.iter_mut().for_each(|timers| timers.reach(reached));
@@ -287,12 +289,12 @@ impl Operator for StreamJoin {
     }
 
     fn more(&mut self, out: &mut Output) -> Result<bool> {
-        if self.results.repeat(out)? || self.go_on(out)? || self.leave(out)? {
+        if self.results.repeat(out)? || self.emit_more(out)? || self.leave(out)? {
             return Ok(true);
         }
         // Rows that arrived after their expiry.
-        self.expire(Of::Left);
-        self.expire(Of::Right);
+        self.expire(JoinSide::Left);
+        self.expire(JoinSide::Right);
         if !self.leaving.is_empty() {
             return Ok(true);
         }
@@ -300,8 +302,8 @@ impl Operator for StreamJoin {
         self.tables.remove_dead()?;
         self.keep_to_size()?;
         self.index_versions()?;
-        if let Some((of, rows)) = self.divided.pop_front() {
-            self.join(of, rows, out)?;
+        if let Some((side, rows)) = self.divided.pop_front() {
+            self.join(side, rows, out)?;
             return Ok(true);
         }
         self.tables.work()?;

@@ -1,4 +1,4 @@
-//! A job for sources and sinks that are tried outside of one.
+//! A job for tests of sources and sinks outside of a job.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering::SeqCst};
@@ -8,8 +8,8 @@ use anabranch_model::{Epoch, Incarnation, Result};
 
 use crate::Host;
 
-/// A host that does what it is told to, and records what is requested of it. The default is the first
-/// incarnation of a job, which owns it.
+/// A host that behaves as its fields say, and records requests. The default is the first incarnation of a
+/// job, which owns it.
 #[derive(Debug)]
 pub struct TestHost {
     /// The incarnation of the task.

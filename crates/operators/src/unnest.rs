@@ -55,7 +55,7 @@ impl Unnest {
     }
 
     /// Emits a piece of the open batch. Returns false if there is none.
-    fn go_on(&mut self, out: &mut Output) -> Result<bool> {
+    fn emit_more(&mut self, out: &mut Output) -> Result<bool> {
         let Some(open) = &mut self.open else { return Ok(false) };
         let Picked { rows, places, numbers } = open.pick(self.outer);
         let (rows, places) = (UInt32Array::from(rows), UInt32Array::from(places));
@@ -131,11 +131,11 @@ impl Operator for Unnest {
         let (offsets, elements, absent) = parts(&value)?;
         let (offsets, nulls) = (offsets.clone(), value.nulls().cloned());
         self.open = Some(Open { batch, offsets, nulls, elements, absent, row: 0, emitted: 0 });
-        self.go_on(out).map(|_| ())
+        self.emit_more(out).map(|_| ())
     }
 
     fn more(&mut self, out: &mut Output) -> Result<bool> {
-        self.go_on(out)
+        self.emit_more(out)
     }
 }
 

@@ -14,13 +14,13 @@ use crate::operator::RESULT_ROWS;
 use crate::{CompiledExpr, Functions, Operator, Output};
 
 pub(crate) struct Values {
-    columns: Vec<Column>,
+    columns: Vec<LiteralColumn>,
     rows: usize,
     schema: SchemaRef,
 }
 
 /// One column of all rows.
-struct Column {
+struct LiteralColumn {
     /// The literals, with NULL in place of the other expressions.
     literals: ArrayRef,
     /// Rows whose value is computed, in order.
@@ -33,13 +33,13 @@ impl Values {
         let columns = fields.map(|(index, field)| {
             let cells = spec.rows.iter().map(|row| row.get(index));
             let cells = cells.collect::<Option<Vec<_>>>().ok_or_else(|| Error::internal("rows of different lengths"));
-            Column::new(&cells?, field.data_type(), input, functions)
+            LiteralColumn::new(&cells?, field.data_type(), input, functions)
         });
         Ok(Values { columns: columns.collect::<Result<_>>()?, rows: spec.rows.len(), schema: Arc::clone(&spec.schema) })
     }
 }
 
-impl Column {
+impl LiteralColumn {
     fn new(cells: &[&Expr], data_type: &DataType, input: &Schema, functions: &Functions) -> Result<Self> {
         let wrong = |e: datafusion_common::DataFusionError| Error::internal(e.strip_backtrace());
         let (mut literals, mut computed) = (Vec::with_capacity(cells.len()), Vec::new());
@@ -52,7 +52,7 @@ impl Column {
                 }
             }
         }
-        Ok(Column { literals: ScalarValue::iter_to_array(literals).map_err(wrong)?, computed })
+        Ok(LiteralColumn { literals: ScalarValue::iter_to_array(literals).map_err(wrong)?, computed })
     }
 
     /// The values, computed over one row of the input.

@@ -21,7 +21,7 @@ use self::order::{hash_of, number_of};
 use crate::Dropped;
 use crate::event_time::event_times;
 use crate::keyed_state::{
-    Latest, Needed, OnDisk, Part, Snapshots, check_columns, keyed_table, narrow, number, numbers, with_latest,
+    Extent, Latest, Needed, OnDisk, Snapshots, check_columns, keyed_table, narrow, number, numbers, with_latest,
 };
 use crate::operator::{StateChange, StateShape};
 
@@ -35,7 +35,7 @@ pub(crate) struct Waiting {
     /// The table of state: the columns of the rows, and their sequence numbers.
     shape: StateShape,
     order: Order,
-    runs: Vec<Run>,
+    runs: Vec<SortedRun>,
     bytes: usize,
     /// The sequence number of the next row.
     sequence: i64,
@@ -51,7 +51,7 @@ pub(crate) struct Waiting {
 }
 
 /// Rows in the order of their numbers.
-struct Run {
+struct SortedRun {
     rows: RecordBatch,
     numbers: Vec<i64>,
     /// The sequence numbers of the rows.
@@ -79,7 +79,7 @@ struct Due {
 }
 
 /// Due rows, with their numbers.
-pub(crate) struct Piece {
+pub(crate) struct DueRows {
     pub(crate) rows: RecordBatch,
     pub(crate) numbers: Vec<i64>,
 }
@@ -143,9 +143,8 @@ impl Waiting {
         self.shape.clone()
     }
 
-    /// Adds these rows of a batch.
     pub(crate) fn add(&mut self, rows: &RecordBatch, kept: Vec<usize>) -> Result<()> {
-        self.settle()?;
+        self.end_restore()?;
         self.push(rows, kept, None)?;
         let Some(disk) = &mut self.disk else { return Ok(()) };
         if disk.is_full(self.bytes)? {
@@ -167,16 +166,16 @@ impl Waiting {
         let in_order = kept.len() == rows.num_rows() && kept.is_sorted();
         let at: UInt32Array = kept.iter().map(|row| narrow(*row)).collect::<Result<Vec<_>>>()?.into();
         let sorted = if in_order { rows.clone() } else { take_record_batch(rows, &at)? };
-        let bytes = size_of::<Run>() + batch_bytes(&sorted) + kept.len() * ROW_BYTES;
+        let bytes = size_of::<SortedRun>() + batch_bytes(&sorted) + kept.len() * ROW_BYTES;
         self.bytes += bytes;
         let numbers = kept.iter().map(|row| numbers[*row]).collect();
-        self.runs.push(Run { rows: sorted, numbers, sequences, first: 0, noted: false, is_stored: false, bytes });
+        self.runs.push(SortedRun { rows: sorted, numbers, sequences, first: 0, noted: false, is_stored: false, bytes });
         Ok(())
     }
 
-    /// Rows up to this number become due: [`Waiting::take`] returns them.
+    /// Rows up to this number become due: [`Waiting::take_due`] returns them.
     pub(crate) fn reach(&mut self, to: i64) -> Result<()> {
-        self.settle()?;
+        self.end_restore()?;
         self.due = Some(self.slice(to)?);
         Ok(())
     }
@@ -214,7 +213,7 @@ impl Waiting {
     }
 
     /// Takes about `rows` due rows, and all rows of the last number. `None`: no row is due.
-    pub(crate) fn take(&mut self, rows: usize) -> Result<Option<Piece>> {
+    pub(crate) fn take_due(&mut self, rows: usize) -> Result<Option<DueRows>> {
         while let Some(mut due) = self.due.take() {
             if let Some(piece) = self.piece(&mut due, rows)? {
                 self.due = Some(due);
@@ -227,7 +226,7 @@ impl Waiting {
         Ok(None)
     }
 
-    fn piece(&self, due: &mut Due, rows: usize) -> Result<Option<Piece>> {
+    fn piece(&self, due: &mut Due, rows: usize) -> Result<Option<DueRows>> {
         let last = due.numbers.get(due.numbers.len().min(due.next + rows).saturating_sub(1));
         let Some(last) = last else { return Ok(None) };
         let end = due.next + due.numbers[due.next..].partition_point(|number| number <= last);
@@ -240,15 +239,16 @@ impl Waiting {
         let mut runs: Vec<usize> = places.iter().map(|(run, _)| *run).collect();
         runs.sort_unstable();
         runs.dedup();
-        let places = places.iter().map(|(run, row)| (runs.partition_point(|of| of < run), *row)).collect::<Vec<_>>();
-        let runs: Vec<&Run> = runs.iter().map(|run| &self.runs[due.runs[*run]]).collect();
+        let places =
+            places.iter().map(|(run, row)| (runs.partition_point(|other| other < run), *row)).collect::<Vec<_>>();
+        let runs: Vec<&SortedRun> = runs.iter().map(|run| &self.runs[due.runs[*run]]).collect();
         let column = |column: usize| {
             let arrays: Vec<_> = runs.iter().map(|run| run.rows.column(column).as_ref()).collect();
             Ok(interleave(&arrays, &places)?)
         };
         let columns = (0..self.schema.fields().len()).map(column).collect::<Result<Vec<_>>>()?;
         let rows = RecordBatch::try_new(SchemaRef::clone(&self.schema), columns)?;
-        Ok(Some(Piece { rows, numbers: due.numbers[taken].to_vec() }))
+        Ok(Some(DueRows { rows, numbers: due.numbers[taken].to_vec() }))
     }
 
     /// Removes the rows up to a number.
@@ -263,7 +263,7 @@ impl Waiting {
                 run.numbers.drain(..run.first);
                 run.sequences.drain(..run.first);
                 run.first = 0;
-                run.bytes = size_of::<Run>() + batch_bytes(&run.rows) + left * ROW_BYTES;
+                run.bytes = size_of::<SortedRun>() + batch_bytes(&run.rows) + left * ROW_BYTES;
             }
         }
         self.runs.retain(|run| run.first < run.numbers.len());
@@ -285,16 +285,16 @@ impl Waiting {
 
     /// Writes the runs in memory to the disk.
     fn put_away(&mut self) -> Result<()> {
-        let rows = self.rows_of(Part::Unwritten)?;
+        let rows = self.rows_of(Extent::Unwritten)?;
         self.disk.as_mut().map_or(Ok(()), |disk| disk.put(&[rows]))?;
         (self.runs, self.bytes) = (Vec::new(), 0);
         Ok(())
     }
 
     /// Waiting rows, with their sequence numbers.
-    fn rows_of(&self, part: Part) -> Result<RecordBatch> {
-        let is_wanted = |run: &&Run| !run.is_stored && (part != Part::Changed || !run.noted);
-        let runs: Vec<&Run> = self.runs.iter().filter(is_wanted).collect();
+    fn rows_of(&self, part: Extent) -> Result<RecordBatch> {
+        let is_wanted = |run: &&SortedRun| !run.is_stored && (part != Extent::Changed || !run.noted);
+        let runs: Vec<&SortedRun> = self.runs.iter().filter(is_wanted).collect();
         let slices: Vec<RecordBatch> =
             runs.iter().map(|run| run.rows.slice(run.first, run.numbers.len() - run.first)).collect();
         let column = |(column, field): (usize, &FieldRef)| match slices.as_slice() {
@@ -312,7 +312,7 @@ impl Waiting {
 
     /// The table's part of a snapshot.
     pub(crate) fn snapshot(&mut self, adds: bool) -> Result<StateChange> {
-        self.settle()?;
+        self.end_restore()?;
         let (complete, part, mut files) = self.snapshots.begin(self.disk.as_mut(), adds)?;
         let rows = self.rows_of(part)?;
         self.runs.iter_mut().for_each(|run| run.noted = true);
@@ -369,7 +369,7 @@ impl Waiting {
     }
 
     /// Ends the restore: inserts the restored rows.
-    fn settle(&mut self) -> Result<()> {
+    fn end_restore(&mut self) -> Result<()> {
         if self.restored.is_empty() {
             return Ok(());
         }

@@ -40,7 +40,7 @@ impl WindowAssign {
 
 impl WindowAssign {
     /// Emits these rows of a batch, each in the window with the given start.
-    fn give(&self, batch: &RecordBatch, rows: Vec<u32>, starts: &[i64], out: &mut Output) -> Result<()> {
+    fn emit(&self, batch: &RecordBatch, rows: Vec<u32>, starts: &[i64], out: &mut Output) -> Result<()> {
         let identity = rows.len() == batch.num_rows() && self.times.size == self.times.slide;
         let rows = UInt32Array::from(rows);
         let kept = self.keep.iter().map(|i| match identity {
@@ -104,7 +104,7 @@ impl Operator for WindowAssign {
                 start = next;
             }
         }
-        self.give(&batch, rows, &starts, out)?;
+        self.emit(&batch, rows, &starts, out)?;
         Ok(true)
     }
 

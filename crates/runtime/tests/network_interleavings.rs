@@ -27,7 +27,7 @@ use std::collections::VecDeque;
 use std::time::Duration;
 
 use anabranch_model::EventTime;
-use outbox::{Closed, Next, Outbox};
+use outbox::{Closed, NextFrames, Outbox};
 use returns::{Permit, Question, Return, Returns};
 use shuttle::sync::mpsc::{Receiver, channel};
 use shuttle::thread;
@@ -59,7 +59,7 @@ fn connection(limits: &[u64]) -> Connection {
     let (frames, ends, received) = (Arc::clone(&outbox), Arc::clone(&returns), Arc::clone(&returns));
     let rows = thread::spawn(move || {
         let mut queue = VecDeque::new();
-        while frames.take(&mut queue, BEAT) == Next::Write {
+        while frames.take(&mut queue, BEAT) == NextFrames::Write {
             for frame in queue.drain(..) {
                 let permit = received.received(frame.0, BYTES).unwrap();
                 if frame.1 == QUESTION {
@@ -78,7 +78,7 @@ fn connection(limits: &[u64]) -> Connection {
             granted.open(channel, bytes).unwrap();
         }
         let mut due = Vec::new();
-        while returns.take(&mut due, BEAT) == returns::Next::Send {
+        while returns.take(&mut due, BEAT) == returns::NextCredits::Send {
             due.drain(..).for_each(|(channel, of)| match of {
                 Return::Credit(bytes) => granted.returned(channel, bytes).unwrap(),
                 Return::Reached(asked, time) => granted.answered(channel, asked, time).unwrap(),

@@ -17,7 +17,7 @@ use super::identity::{FileId, Identity};
 use super::input::Tracked;
 use super::listing::files;
 use super::options::FileFormat;
-use super::position::{Entry, Names, Position};
+use super::position::{FileNames, Position, StoredPosition};
 use super::{io_error, listing};
 use crate::guarantee::START_OVER;
 use crate::wait::wait;
@@ -89,7 +89,7 @@ impl Follow {
                 // The file was renamed or deleted after it was listed.
                 Err(error) if error.kind() == ErrorKind::NotFound => {}
                 found => {
-                    let id = FileId::of(&found.map_err(|e| io_error(&path, "look at", &e))?);
+                    let id = FileId::from_metadata(&found.map_err(|e| io_error(&path, "look at", &e))?);
                     present.entry(id).or_insert(path);
                 }
             }
@@ -102,7 +102,7 @@ impl Follow {
 
 /// A followed table.
 pub(super) struct Table<'a> {
-    pub(super) names: &'a Names,
+    pub(super) names: &'a FileNames,
     pub(super) format: &'a FileFormat,
     pub(super) name: &'a str,
 }
@@ -120,7 +120,7 @@ pub(super) fn resume(
     let mut found = BTreeMap::new();
     let mut elsewhere = Vec::new();
     for (label, text) in from {
-        let entry = Entry::parse(label, text, format, table)?;
+        let entry = StoredPosition::parse(label, text, format, table)?;
         match entry.identity.and_then(|identity| by_inode.get(&(identity.inode, identity.born_ms))) {
             Some(id) => _ = found.insert(*id, resumed(label, &entry, *id)),
             None => elsewhere.push((label, entry)),
@@ -143,7 +143,7 @@ pub(super) fn resume(
 }
 
 /// A file that grew was deleted or replaced while the job was not running. One of the tasks reports it.
-fn report_gone(table: &str, path: &Path, entry: &Entry, context: &TaskContext) {
+fn report_gone(table: &str, path: &Path, entry: &StoredPosition, context: &TaskContext) {
     let reader = entry.identity.map_or(0, |identity| identity.owner(context.parallelism));
     if reader == context.index {
         context.host.notify(format!(
@@ -154,14 +154,14 @@ fn report_gone(table: &str, path: &Path, entry: &Entry, context: &TaskContext) {
     }
 }
 
-fn gone(table: &str, path: &Path, entry: &Entry) -> Error {
+fn gone(table: &str, path: &Path, entry: &StoredPosition) -> Error {
     let (path, position) = (path.display(), entry.position);
     Error::user(format!("{path} is gone, and it had been read to {position} only: the rest of it would be lost"))
         .at(format!("table {table}"))
         .remedy(format!("put the file back, or {START_OVER}"))
 }
 
-fn resumed(label: &str, entry: &Entry, id: FileId) -> Resumed {
+fn resumed(label: &str, entry: &StoredPosition, id: FileId) -> Resumed {
     let head = entry.identity.map(|identity| identity.head).unwrap_or_default();
     let (position, is_at_end) = (entry.position, entry.is_at_end);
     Resumed { label: label.to_owned(), position, is_at_end, tracked: Tracked { id, head } }
@@ -175,7 +175,7 @@ fn begins_alike(path: &Path, identity: Option<Identity>) -> Result<bool> {
 
 /// The names of the files of a bounded table. All tasks get the same list, even if files appear while they
 /// open the table.
-pub(super) fn agreed(path: &Path, names: &Names, context: &TaskContext) -> Result<Vec<String>> {
+pub(super) fn agreed(path: &Path, names: &FileNames, context: &TaskContext) -> Result<Vec<String>> {
     let mut list = || listing::files(path)?.iter().map(|file| names.name(file)).collect();
     context.host.agreed(&format!("files of {}", path.display()), &mut list)
 }

@@ -24,7 +24,7 @@ pub(super) struct FileId {
 }
 
 impl FileId {
-    pub(super) fn of(metadata: &Metadata) -> FileId {
+    pub(super) fn from_metadata(metadata: &Metadata) -> FileId {
         let born = metadata.created().ok().and_then(|born| born.duration_since(UNIX_EPOCH).ok());
         let born_ms = born.map_or(0, |born| u64::try_from(born.as_millis()).unwrap_or(0));
         FileId { device: metadata.dev(), inode: metadata.ino(), born_ms }
@@ -51,7 +51,7 @@ pub(super) struct Head {
 
 impl Head {
     /// The hash of a file's present first bytes.
-    pub(super) fn of(file: &File) -> io::Result<Head> {
+    pub(super) fn read(file: &File) -> io::Result<Head> {
         Self::first(file, HEAD_BYTES)
     }
 

@@ -27,7 +27,7 @@ pub(super) enum Compression {
 
 impl Compression {
     /// The compression that a file name's extension stands for.
-    pub(super) fn of(path: &Path) -> Compression {
+    pub(super) fn from_extension(path: &Path) -> Compression {
         match path.extension().and_then(|extension| extension.to_str()) {
             Some("gz") => Compression::Gzip,
             Some("zst") => Compression::Zstd,
@@ -36,7 +36,7 @@ impl Compression {
     }
 
     /// The name of the parts of a compressed file.
-    fn part(self) -> &'static str {
+    fn frame_name(self) -> &'static str {
         if self == Compression::Zstd { "frame" } else { "member" }
     }
 
@@ -157,7 +157,7 @@ impl Input {
                 if let Ok(Supply::Bytes) = supply
                     && !tracked.head.is_full()
                 {
-                    self.tracked = Head::of(file).ok().map(|head| Tracked { head, ..tracked });
+                    self.tracked = Head::read(file).ok().map(|head| Tracked { head, ..tracked });
                 }
                 supply
             }
@@ -189,7 +189,7 @@ impl Input {
             opened => opened?,
         };
         let metadata = file.metadata()?;
-        if FileId::of(&metadata) != tracked.id {
+        if FileId::from_metadata(&metadata) != tracked.id {
             return Ok(Supply::Nothing);
         }
         let length = metadata.len();
@@ -201,7 +201,7 @@ impl Input {
                 return Ok(other);
             }
         }
-        self.tracked = Some(Tracked { head: Head::of(&file)?, ..tracked });
+        self.tracked = Some(Tracked { head: Head::read(&file)?, ..tracked });
         self.read_from(file, length)
     }
 
@@ -295,7 +295,7 @@ impl Input {
                     .remedy(WRITE_AGAIN)
             }
             ErrorKind::InvalidData | ErrorKind::InvalidInput | ErrorKind::Other if self.has_delivered_packed() => {
-                let (name, part) = (self.compression.name(), self.compression.part());
+                let (name, part) = (self.compression.name(), self.compression.frame_name());
                 let message = match self.compression.is_not_a_part(error) {
                     true => format!("the {name} file has bytes behind its last {part} that are no {part}"),
                     false => format!("the {name} file is damaged: {error}"),

@@ -11,7 +11,6 @@ use super::partitions::Partitions;
 use crate::Options;
 use crate::format::Format;
 
-/// The format of the files.
 #[derive(Clone, Debug)]
 pub(super) enum FileFormat {
     Text(Format),

@@ -21,7 +21,6 @@ pub(super) struct ParquetFile {
     place: String,
     reader: ParquetRecordBatchReader,
     schema: SchemaRef,
-    /// Rows of each row group.
     row_groups: Vec<u64>,
     row_group: usize,
     /// Rows of the row group already delivered.

@@ -24,7 +24,6 @@ pub(super) enum Position {
 }
 
 impl Position {
-    /// The beginning of a file.
     pub(super) fn beginning(format: &FileFormat) -> Self {
         match format {
             FileFormat::Text(_) => Position::Text { byte: 0, line: 1 },
@@ -61,15 +60,15 @@ impl fmt::Display for Position {
 
 /// The files of a table by their names in positions: paths within the table's folder, so that the folder may
 /// move.
-pub(super) struct Names {
+pub(super) struct FileNames {
     root: PathBuf,
 }
 
-impl Names {
+impl FileNames {
     /// Of the table at `path`, a folder or a file.
-    pub(super) fn of(path: &Path) -> Self {
+    pub(super) fn new(path: &Path) -> Self {
         let root = if path.is_file() { path.parent().unwrap_or(path) } else { path };
-        Names { root: root.to_owned() }
+        FileNames { root: root.to_owned() }
     }
 
     /// The name of a file.
@@ -93,7 +92,7 @@ impl Names {
         table: &str,
     ) -> Result<BTreeMap<String, Position>> {
         let read = from.iter().map(|(label, text)| {
-            let Entry { name, position, .. } = Entry::parse(label, text, format, table)?;
+            let StoredPosition { name, position, .. } = StoredPosition::parse(label, text, format, table)?;
             if position != Position::End && !self.path(&name).is_file() {
                 let root = self.root.display();
                 let what = format!("there is no such file in {root} as '{name}', which the job has still to read");
@@ -108,7 +107,7 @@ impl Names {
 }
 
 /// A stored position of a file.
-pub(super) struct Entry {
+pub(super) struct StoredPosition {
     /// The file's name when it was first seen.
     pub(super) name: String,
     pub(super) position: Position,
@@ -121,8 +120,8 @@ pub(super) struct Entry {
 /// What ends the position of a followed file that had no more bytes.
 const AT_END: &str = " wholly read";
 
-impl Entry {
-    pub(super) fn parse(label: &str, text: &str, format: &FileFormat, table: &str) -> Result<Entry> {
+impl StoredPosition {
+    pub(super) fn parse(label: &str, text: &str, format: &FileFormat, table: &str) -> Result<StoredPosition> {
         let expected = match format {
             FileFormat::Text(_) => "'byte NUMBER line NUMBER' or 'end'",
             FileFormat::Parquet => "'row-group NUMBER row NUMBER' or 'end'",
@@ -130,7 +129,7 @@ impl Entry {
         Self::read(label, text, format).ok_or_else(|| unreadable(table, label, text, expected))
     }
 
-    fn read(label: &str, text: &str, format: &FileFormat) -> Option<Entry> {
+    fn read(label: &str, text: &str, format: &FileFormat) -> Option<StoredPosition> {
         let (text, at_end) = text.strip_suffix(AT_END).map_or((text, false), |text| (text, true));
         let (position, identity) = match text.find("inode ") {
             None => (text, None),
@@ -142,7 +141,7 @@ impl Entry {
         let position = Position::parse(position, format)?;
         let suffix = identity.map(|identity| suffix(identity.inode, identity.born_ms));
         let name = suffix.and_then(|suffix| label.strip_suffix(&suffix)).unwrap_or(label).to_owned();
-        Some(Entry { name, position, identity, is_at_end: at_end || position == Position::End })
+        Some(StoredPosition { name, position, identity, is_at_end: at_end || position == Position::End })
     }
 }
 

@@ -21,7 +21,7 @@ use super::input::{Compression, Tracked};
 use super::io_error;
 use super::options::{FileFormat, FileOptions};
 use super::parquet::ParquetFile;
-use super::position::{self, Names, Position, label};
+use super::position::{self, FileNames, Position, label};
 use super::text::TextFile;
 use crate::format::{Decode, source_schema};
 use crate::ownership::Announcements;
@@ -38,7 +38,7 @@ pub(super) struct FileSource {
     batch_rows: usize,
     decoder: Option<Box<dyn Decode>>,
     announcements: Announcements,
-    names: Names,
+    names: FileNames,
     files: Vec<ReadFile>,
     /// Files that have been read to their end.
     ended: Vec<Ended>,
@@ -62,7 +62,7 @@ struct ReadFile {
     /// Its identity, if the table is followed.
     tracked: Option<Tracked>,
     /// `None` until its first turn.
-    content: Option<Content>,
+    content: Option<OpenFile>,
     /// Whether the file had no more records at the last scan.
     exhausted: bool,
     /// Whether the file was deleted or moved out of a followed table.
@@ -83,7 +83,7 @@ struct Ended {
     identity: Option<(FileId, Head)>,
 }
 
-enum Content {
+enum OpenFile {
     Text(Box<TextFile>),
     Parquet(Box<ParquetFile>),
 }
@@ -99,11 +99,11 @@ impl ReadFile {
     fn output_position(&self) -> (Position, bool) {
         match &self.content {
             None => (self.start, self.starts_at_end),
-            Some(Content::Text(text)) => {
+            Some(OpenFile::Text(text)) => {
                 let is_where_it_began = self.starts_at_end && text.has_read_nothing_since(self.start);
                 (text.position(), text.is_at_end() || is_where_it_began)
             }
-            Some(Content::Parquet(parquet)) => (parquet.position(), self.starts_at_end),
+            Some(OpenFile::Parquet(parquet)) => (parquet.position(), self.starts_at_end),
         }
     }
 
@@ -111,8 +111,8 @@ impl ReadFile {
     fn is_open(&self) -> bool {
         match &self.content {
             None => false,
-            Some(Content::Text(text)) => text.is_open(),
-            Some(Content::Parquet(_)) => true,
+            Some(OpenFile::Text(text)) => text.is_open(),
+            Some(OpenFile::Parquet(_)) => true,
         }
     }
 
@@ -126,7 +126,7 @@ impl ReadFile {
     fn identity(&self) -> Option<(FileId, Head)> {
         let Tracked { id, head } = self.tracked?;
         match &self.content {
-            Some(Content::Text(text)) => Some((id, text.head())),
+            Some(OpenFile::Text(text)) => Some((id, text.head())),
             _ => Some((id, head)),
         }
     }
@@ -161,7 +161,7 @@ impl FileSource {
             batch_rows: context.batch_rows.max(1),
             decoder,
             announcements: Announcements::default(),
-            names: Names::of(&options.path),
+            names: FileNames::new(&options.path),
             files: Vec::new(),
             ended: Vec::new(),
             turn: 0,
@@ -274,8 +274,8 @@ impl FileSource {
         let file = &self.files[index];
         let will_not_grow = match &file.content {
             None => false,
-            Some(Content::Text(text)) => text.is_replaced(),
-            Some(Content::Parquet(_)) => true,
+            Some(OpenFile::Text(text)) => text.is_replaced(),
+            Some(OpenFile::Parquet(_)) => true,
         };
         self.follow.is_none() || will_not_grow || file.is_gone
     }
@@ -285,7 +285,7 @@ impl FileSource {
     fn close(&mut self, index: usize) -> Polled {
         let file = self.files.remove(index);
         let identity = file.identity();
-        let is_replaced = matches!(&file.content, Some(Content::Text(text)) if text.is_replaced());
+        let is_replaced = matches!(&file.content, Some(OpenFile::Text(text)) if text.is_replaced());
         match (&mut self.follow, file.tracked) {
             (Some(follow), Some(Tracked { id, .. })) if is_replaced && !file.is_gone => {
                 let partition = follow.next_partition();
@@ -309,12 +309,12 @@ impl FileSource {
         let file = &mut self.files[index];
         let next = match (&mut file.content, &mut self.decoder) {
             (None, _) => None,
-            (Some(Content::Text(text)), Some(decoder)) => {
+            (Some(OpenFile::Text(text)), Some(decoder)) => {
                 text.input().set_stays_open(take_turns);
                 text.next(decoder.as_mut(), self.batch_rows)?
             }
-            (Some(Content::Parquet(parquet)), _) => parquet.next()?.map(|batch| (batch, Vec::new())),
-            (Some(Content::Text(_)), None) => return Err(Error::internal("a text file without a decoder")),
+            (Some(OpenFile::Parquet(parquet)), _) => parquet.next()?.map(|batch| (batch, Vec::new())),
+            (Some(OpenFile::Text(_)), None) => return Err(Error::internal("a text file without a decoder")),
         };
         let partition = PartitionId(file.partition);
         Ok(next.map(|(batch, malformed)| Rows { partition, batch, malformed }))
@@ -342,13 +342,13 @@ impl FileSource {
     }
 
     /// Opens a file at its turn; `None` if a followed file no longer has this name.
-    fn open_file(&mut self, index: usize) -> Result<Option<Content>> {
+    fn open_file(&mut self, index: usize) -> Result<Option<OpenFile>> {
         let file = &mut self.files[index];
         Ok(Some(match (&self.options.format, file.start) {
             (FileFormat::Text(format), Position::Text { byte, line }) => {
-                let compression = self.options.compression.unwrap_or(Compression::of(&file.path));
+                let compression = self.options.compression.unwrap_or(Compression::from_extension(&file.path));
                 let input = (file.path.as_path(), compression);
-                Content::Text(Box::new(TextFile::new(input, format, &self.declared, file.tracked, (byte, line))))
+                OpenFile::Text(Box::new(TextFile::new(input, format, &self.declared, file.tracked, (byte, line))))
             }
             (FileFormat::Parquet, Position::Parquet { row_group, row }) => {
                 let failed = |e: std::io::Error| io_error(&file.path, "open", &e);
@@ -357,13 +357,13 @@ impl FileSource {
                     opened => opened.map_err(failed)?,
                 };
                 if let Some(tracked) = &mut file.tracked {
-                    if FileId::of(&open.metadata().map_err(failed)?) != tracked.id {
+                    if FileId::from_metadata(&open.metadata().map_err(failed)?) != tracked.id {
                         return Ok(None);
                     }
-                    tracked.head = Head::of(&open).map_err(failed)?;
+                    tracked.head = Head::read(&open).map_err(failed)?;
                 }
                 let rows = (&self.schema, self.batch_rows);
-                Content::Parquet(Box::new(ParquetFile::open(&file.path, open, rows, (row_group, row))?))
+                OpenFile::Parquet(Box::new(ParquetFile::open(&file.path, open, rows, (row_group, row))?))
             }
             (_, other) => return Err(Error::internal(format!("a file of another format at {other}"))),
         }))
@@ -385,7 +385,7 @@ impl FileSource {
             file.is_gone = path.is_none();
             if let Some(path) = path.filter(|path| **path != file.path) {
                 file.path = (*path).to_owned();
-                if let Some(Content::Text(text)) = &mut file.content {
+                if let Some(OpenFile::Text(text)) = &mut file.content {
                     text.input().rename(path);
                 }
             }

@@ -177,8 +177,8 @@ pub(crate) struct DebeziumEncoder {
 
 impl DebeziumOptions {
     /// Reads the options of the format.
-    pub(crate) fn read(options: &mut Options<'_>, of: &str) -> Result<DebeziumOptions> {
-        let mut options = FormatOptions::new(options, NAME, of);
+    pub(crate) fn read(options: &mut Options<'_>, format: &str) -> Result<DebeziumOptions> {
+        let mut options = FormatOptions::new(options, NAME, format);
         let has_schema = options.boolean("schema-include")?.unwrap_or(false);
         let timestamp_format = options.choice(&["timestamp-format.standard"], &TimestampFormat::WORDS)?;
         options.json()?;
@@ -201,7 +201,7 @@ impl DebeziumOptions {
         let one = if projection.is_empty() { &[0][..] } else { projection };
         let row = projected(declared, one).map_err(|_| no_columns())?.fields().clone();
         let json = self.json_decoder(&row, describes)?;
-        let units = if self.has_schema { Units::of(&row) } else { None };
+        let units = if self.has_schema { Units::new(&row) } else { None };
         let (options, columns) = (self.clone(), projection.len());
         Ok(DebeziumDecoder { json, options, row, units, in_units: None, columns, key, describes })
     }
@@ -285,7 +285,7 @@ impl DebeziumDecoder {
         let mut bad = decoded.malformed.into_iter().peekable();
         let (columns, weights, records) = Default::default();
         let mut changes = Changes { columns, weights, records, described: None, malformed: Vec::new() };
-        let change = Change::of(&decoded.batch, self.options.has_schema, &self.key)?;
+        let change = Change::new(&decoded.batch, self.options.has_schema, &self.key)?;
         let mut beyond =
             if is_plain { Vec::new() } else { units::beyond(&[change.before, change.after], &self.row, units) };
         let mut beyond = beyond.drain(..).peekable();
@@ -342,7 +342,7 @@ struct Change<'a> {
 }
 
 impl<'a> Change<'a> {
-    fn of(batch: &'a RecordBatch, has_schema: bool, key: &[usize]) -> Result<Change<'a>> {
+    fn new(batch: &'a RecordBatch, has_schema: bool, key: &[usize]) -> Result<Change<'a>> {
         let parts = if has_schema { batch.column(0).as_struct().columns() } else { batch.columns() };
         let (before, after) = (parts[0].as_struct(), parts[1].as_struct());
         let compares =
@@ -382,8 +382,8 @@ impl DebeziumEncoder {
     /// One record per row. Without a weight, or with one above 0, the row is inserted.
     pub(crate) fn encode(&mut self, rows: &RecordBatch, weights: Option<&[i64]>) -> Result<BinaryArray> {
         let comes = |row: usize| weights.is_none_or(|weights| weights[row] > 0);
-        let side = |of: bool| {
-            let nulls: NullBuffer = (0..rows.num_rows()).map(|row| comes(row) == of).collect();
+        let side = |wanted: bool| {
+            let nulls: NullBuffer = (0..rows.num_rows()).map(|row| comes(row) == wanted).collect();
             StructArray::try_new(self.row.clone(), rows.columns().to_vec(), Some(nulls))
         };
         let (before, after) = (side(false)?, side(true)?);

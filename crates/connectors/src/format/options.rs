@@ -15,8 +15,8 @@ pub(crate) struct FormatOptions<'o, 'a> {
 
 impl<'o, 'a> FormatOptions<'o, 'a> {
     /// Of the format that the option `of` has chosen: `format`, `key.format` or `value.format`.
-    pub(crate) fn new(options: &'o mut Options<'a>, format: &str, of: &str) -> Self {
-        let parts = [of.strip_suffix("format").unwrap_or_default(), ""];
+    pub(crate) fn new(options: &'o mut Options<'a>, format: &str, format_option: &str) -> Self {
+        let parts = [format_option.strip_suffix("format").unwrap_or_default(), ""];
         let mut prefixes = parts.map(|part| format!("{part}{format}.")).to_vec();
         prefixes.dedup();
         FormatOptions { options, prefixes }
@@ -97,10 +97,10 @@ mod tests {
         ConnectorSpec { connector: "kafka".into(), options }
     }
 
-    fn read(of: &'static str, options: &[(&str, &str)]) -> Result<Format, String> {
+    fn read(format_option: &'static str, options: &[(&str, &str)]) -> Result<Format, String> {
         let spec = spec(options);
         let mut options = Options::new(&spec);
-        let format = Format::required(&mut options, of).map_err(|error| error.to_string())?;
+        let format = Format::required(&mut options, format_option).map_err(|error| error.to_string())?;
         options.finish().map(|()| format).map_err(|error| error.to_string())
     }
 
@@ -121,7 +121,7 @@ mod tests {
             ("csv.quote-character", "\""),
             ("csv.array-element-delimiter", "|"),
         ]);
-        assert!(matches!(flinks, Ok(Format::Csv(of)) if of == own && own != CsvOptions::default()));
+        assert!(matches!(flinks, Ok(Format::Csv(options)) if options == own && own != CsvOptions::default()));
 
         let json = [("format", "json"), ("json.timestamp-format.standard", "ISO-8601")];
         assert_eq!(read("format", &json).as_ref().map(timestamps), Ok(TimestampFormat::Iso8601));
@@ -132,12 +132,13 @@ mod tests {
 
     #[test]
     fn what_is_said_of_keys_or_values_counts_more() {
-        let of = |set: &'static str| [("value.format", "json"), ("json.timestamp-format", "sql"), (set, "iso-8601")];
-        let iso = read("value.format", &of("value.json.timestamp-format.standard"));
+        let with_option =
+            |set: &'static str| [("value.format", "json"), ("json.timestamp-format", "sql"), (set, "iso-8601")];
+        let iso = read("value.format", &with_option("value.json.timestamp-format.standard"));
         assert_eq!(iso.as_ref().map(timestamps), Ok(TimestampFormat::Iso8601));
-        let error = read("value.format", &of("key.json.timestamp-format.standard")).expect_err("of keys");
+        let error = read("value.format", &with_option("key.json.timestamp-format.standard")).expect_err("of keys");
         assert!(error.contains("unknown option 'key.json.timestamp-format.standard'"), "{error}");
-        let error = read("value.format", &of("json.timestamp-format.standard")).expect_err("twice");
+        let error = read("value.format", &with_option("json.timestamp-format.standard")).expect_err("twice");
         assert!(error.contains("'json.timestamp-format' and 'json.timestamp-format.standard' are the same"), "{error}");
     }
 

@@ -180,7 +180,7 @@ fn check(schema: &SchemaRef, options: RawOptions) -> Result<Option<Fixed>> {
     };
     match field.data_type() {
         DataType::Utf8 | DataType::Utf8View | DataType::Binary | DataType::BinaryView => Ok(None),
-        other => match Fixed::of(other, options.little_endian) {
+        other => match Fixed::for_type(other, options.little_endian) {
             Some(fixed) => Ok(Some(fixed)),
             None => {
                 Err(Error::user(format!("format 'raw' cannot hold {} in column '{}'", sql_name(other), field.name()))

@@ -32,7 +32,6 @@ pub(super) fn view_of(bytes: [u8; 16], len: usize, offset: usize) -> u128 {
     view | len as u128
 }
 
-/// The view of `input[start..end]`.
 #[inline(always)]
 pub(super) fn view_within(input: &[u8], start: usize, end: usize) -> u128 {
     match input.get(start..).and_then(|rest| rest.first_chunk::<16>()) {

@@ -20,7 +20,7 @@ use crate::format::{batch, source_schema};
 use crate::ownership::not_writable;
 
 use fields::columns;
-pub(super) use fields::{Column, Content};
+pub(super) use fields::{Generated, GeneratedColumn};
 use values::generate;
 pub(super) use values::{Cells, random};
 
@@ -32,7 +32,7 @@ const BATCH_BYTES: u64 = 8 << 20;
 pub struct DatagenConnector;
 
 /// The options of a table with these columns.
-fn read(spec: &ConnectorSpec, declared: &SchemaRef) -> Result<(Load, Vec<Column>)> {
+fn read(spec: &ConnectorSpec, declared: &SchemaRef) -> Result<(Load, Vec<GeneratedColumn>)> {
     let (mut load, of_fields) = Load::of_fields(spec)?;
     let columns = columns(declared, of_fields, load.seed)?;
     // The table ends with the shortest of its sequences.
@@ -59,14 +59,14 @@ impl Connector for DatagenConnector {
 
 /// Reads a table with these columns.
 pub(super) fn open(
-    columns: &[Column],
+    columns: &[GeneratedColumn],
     load: Load,
     spec: &SourceSpec,
     context: &TaskContext,
     from: Option<&Positions>,
 ) -> Result<Box<dyn Source>> {
-    let columns: Vec<Column> = spec.projection.iter().map(|column| columns[*column].clone()).collect();
-    let row_bytes = columns.iter().map(Column::bytes).fold(1, u64::saturating_add);
+    let columns: Vec<GeneratedColumn> = spec.projection.iter().map(|column| columns[*column].clone()).collect();
+    let row_bytes = columns.iter().map(GeneratedColumn::bytes).fold(1, u64::saturating_add);
     let batch_rows = context.batch_rows.min((BATCH_BYTES / row_bytes).max(1) as usize);
     let generator = Datagen { columns, schema: source_schema(spec)? };
     let context = TaskContext { batch_rows, ..context.clone() };
@@ -75,12 +75,12 @@ pub(super) fn open(
 
 /// Rows of these columns, for tests.
 #[cfg(test)]
-pub(super) fn rows(columns: Vec<Column>, schema: SchemaRef, request: &Request) -> Result<Rows> {
+pub(super) fn rows(columns: Vec<GeneratedColumn>, schema: SchemaRef, request: &Request) -> Result<Rows> {
     Datagen { columns, schema }.generate(request)
 }
 
 struct Datagen {
-    columns: Vec<Column>,
+    columns: Vec<GeneratedColumn>,
     schema: SchemaRef,
 }
 

@@ -21,7 +21,7 @@ use arrow::buffer::OffsetBuffer;
 use arrow::compute::cast;
 use arrow::datatypes::{DataType, Field, SchemaRef};
 
-use super::datagen::{Cells, Column, Content, open, random};
+use super::datagen::{Cells, Generated, GeneratedColumn, open, random};
 use super::load::Load;
 use crate::ownership::not_writable;
 use call::Call;
@@ -35,7 +35,7 @@ const LENGTH_MAX: u32 = 10_000;
 pub struct FakerConnector;
 
 /// The options of a table with these columns.
-fn read(spec: &ConnectorSpec, declared: &SchemaRef) -> Result<(Load, Vec<Column>)> {
+fn read(spec: &ConnectorSpec, declared: &SchemaRef) -> Result<(Load, Vec<GeneratedColumn>)> {
     let (load, of_fields) = Load::of_fields(spec)?;
     let mut left: UnreadOptions<'_> = of_fields.into_iter().collect();
     let columns = declared.fields().iter().map(|field| column(field, load.seed, &mut left)).collect::<Result<_>>()?;
@@ -52,7 +52,7 @@ fn read(spec: &ConnectorSpec, declared: &SchemaRef) -> Result<(Load, Vec<Column>
 /// The options that no column has taken yet, without the prefix `fields.`.
 type UnreadOptions<'a> = BTreeMap<&'a str, &'a str>;
 
-fn column(field: &Field, seed: u64, left: &mut UnreadOptions<'_>) -> Result<Column> {
+fn column(field: &Field, seed: u64, left: &mut UnreadOptions<'_>) -> Result<GeneratedColumn> {
     let name = field.name();
     let rate = left.remove(format!("{name}.null-rate").as_str());
     let rate = rate.map_or(Some(0.0), |text| text.trim().parse::<f64>().ok().filter(|rate| (0.0..=1.0).contains(rate)));
@@ -60,7 +60,7 @@ fn column(field: &Field, seed: u64, left: &mut UnreadOptions<'_>) -> Result<Colu
     if null_rate > 0.0 && !field.is_nullable() {
         return Err(wrong(name, "null-rate", "the column is NOT NULL: leave the option out, or declare it without"));
     }
-    Ok(Column { null_rate, ..part(name, field, seed, left)? })
+    Ok(GeneratedColumn { null_rate, ..generated_column(name, field, seed, left)? })
 }
 
 fn wrong(path: &str, option: &str, remedy: &str) -> Error {
@@ -68,24 +68,26 @@ fn wrong(path: &str, option: &str, remedy: &str) -> Error {
 }
 
 /// A column, or a nested part of one: elements have the column's expression.
-fn part(path: &str, field: &Field, seed: u64, left: &mut UnreadOptions<'_>) -> Result<Column> {
+fn generated_column(path: &str, field: &Field, seed: u64, left: &mut UnreadOptions<'_>) -> Result<GeneratedColumn> {
     let data_type = field.data_type().clone();
     let content = match &data_type {
         DataType::List(item) => {
             let length = length(path, left)?;
-            Content::List { length, item: Box::new(part(path, item, seed, left)?) }
+            Generated::List { length, item: Box::new(generated_column(path, item, seed, left)?) }
         }
         DataType::Map(entries, _) => {
             let length = length(path, left)?;
             let DataType::Struct(parts) = entries.data_type() else {
                 return Err(Error::internal("a map without parts"));
             };
-            let mut inner = |name: &str, field| part(&format!("{path}.{name}"), field, seed, left).map(Box::new);
-            Content::Map { length, key: inner("key", &parts[0])?, value: inner("value", &parts[1])? }
+            let mut inner =
+                |name: &str, field| generated_column(&format!("{path}.{name}"), field, seed, left).map(Box::new);
+            Generated::Map { length, key: inner("key", &parts[0])?, value: inner("value", &parts[1])? }
         }
         DataType::Struct(fields) => {
-            let inner = fields.iter().map(|field| part(&format!("{path}.{}", field.name()), field, seed, left));
-            Content::Row(inner.collect::<Result<_>>()?)
+            let inner =
+                fields.iter().map(|field| generated_column(&format!("{path}.{}", field.name()), field, seed, left));
+            Generated::Row(inner.collect::<Result<_>>()?)
         }
         DataType::Binary => {
             return Err(Error::user(format!(
@@ -101,11 +103,11 @@ fn part(path: &str, field: &Field, seed: u64, left: &mut UnreadOptions<'_>) -> R
                     .remedy(format!("add 'fields.{option}' = '#{{...}}', for example '#{{Name.fullName}}'"))
             })?;
             let expression = Expression::parse(text).map_err(|error| error.at(format!("option 'fields.{option}'")))?;
-            Content::Expression { expression, path: path.to_owned() }
+            Generated::Expression { expression, path: path.to_owned() }
         }
     };
     let key = hash_bytes(seed, path.as_bytes());
-    Ok(Column { key, data_type, null_rate: 0.0, content, values_max: None })
+    Ok(GeneratedColumn { key, data_type, null_rate: 0.0, content, values_max: None })
 }
 
 fn length(path: &str, left: &mut UnreadOptions<'_>) -> Result<u32> {
@@ -131,7 +133,12 @@ impl Connector for FakerConnector {
 }
 
 /// The values of an expression in these cells.
-pub(super) fn generate(expression: &Expression, path: &str, column: &Column, cells: &Cells) -> Result<ArrayRef> {
+pub(super) fn generate(
+    expression: &Expression,
+    path: &str,
+    column: &GeneratedColumn,
+    cells: &Cells,
+) -> Result<ArrayRef> {
     let key = column.key;
     match (expression.only_call(), &column.data_type) {
         (Some(Call::Integer { min, max }), data_type) if data_type.is_integer() => {

@@ -28,14 +28,14 @@ use crate::ownership::not_writable;
 
 use events::{Events, Shape};
 use options::read;
-use tables::{Kind, Places, Texts, all_kinds_columns, all_kinds_fields, all_kinds_schema};
+use tables::{EventKind, Places, Texts, all_kinds_columns, all_kinds_fields, all_kinds_schema};
 
 /// The tables of Nexmark.
 #[derive(Debug, Default)]
 pub struct NexmarkConnector;
 
-fn schema_of(kind: Option<Kind>) -> SchemaRef {
-    kind.map_or_else(all_kinds_schema, Kind::schema)
+fn schema_of(kind: Option<EventKind>) -> SchemaRef {
+    kind.map_or_else(all_kinds_schema, EventKind::schema)
 }
 
 impl Connector for NexmarkConnector {
@@ -49,7 +49,7 @@ impl Connector for NexmarkConnector {
     fn source(&self, spec: &SourceSpec, context: &TaskContext, from: Option<&Positions>) -> Result<Box<dyn Source>> {
         let table = read(&spec.connector)?;
         let schema = source_schema(spec)?;
-        let known = table.kind.map_or_else(all_kinds_fields, Kind::schema);
+        let known = table.kind.map_or_else(all_kinds_fields, EventKind::schema);
         let columns = match_columns(&known, &schema, "nexmark")?;
         let (kind, shape, seed) = (table.kind, table.shape, table.load.seed);
         let generator = Nexmark { kind, shape, seed, schema, columns, texts: Texts::new() };
@@ -62,7 +62,7 @@ impl Connector for NexmarkConnector {
 }
 
 struct Nexmark {
-    kind: Option<Kind>,
+    kind: Option<EventKind>,
     shape: Shape,
     seed: u64,
     schema: SchemaRef,

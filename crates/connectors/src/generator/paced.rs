@@ -50,13 +50,13 @@ struct Partition {
 
 /// Where a partition begins or resumes.
 #[derive(Default)]
-struct Start {
+struct PartitionStart {
     goes_on: bool,
     next: u64,
     since_ms: Option<i64>,
 }
 
-impl Start {
+impl PartitionStart {
     /// Parses a position. It ends with the options that determine its row.
     fn read(text: &str, load: &Load, (table, partition): (&str, &str)) -> Result<Self> {
         let (rows, options) = text.find(" seed ").map_or((text, ""), |at| (&text[..at], &text[at + 1..]));
@@ -75,7 +75,7 @@ impl Start {
             Some((next, since)) => (next, Some(number(since)?)),
             None => (text, None),
         };
-        (since_ms.is_some() == follows_clock).then_some(Start { goes_on: true, next: number(next)?, since_ms })
+        (since_ms.is_some() == follows_clock).then_some(PartitionStart { goes_on: true, next: number(next)?, since_ms })
     }
 }
 
@@ -109,8 +109,8 @@ impl<G: Generate> PacedSource<G> {
         for id in owned_partitions(source.load.partitions, context) {
             let name = numbered(id, source.load.partitions);
             let start = match from.and_then(|from| from.get(&name)) {
-                None => Start::default(),
-                Some(text) => Start::read(text, &source.load, (table, &name))?,
+                None => PartitionStart::default(),
+                Some(text) => PartitionStart::read(text, &source.load, (table, &name))?,
             };
             source.start(id, &start, opened_ms);
         }
@@ -118,7 +118,7 @@ impl<G: Generate> PacedSource<G> {
     }
 
     /// Opens a partition that has not ended.
-    fn start(&mut self, id: u32, start: &Start, opened_ms: i64) {
+    fn start(&mut self, id: u32, start: &PartitionStart, opened_ms: i64) {
         let rows = self.load.events.map(|events| self.generator.rows_within(events));
         let since_ms = start.since_ms.unwrap_or(opened_ms);
         let mut partition = Partition {

@@ -24,7 +24,6 @@ use crate::format::json::{JsonDecoder, JsonEncoder, JsonOptions};
 use crate::format::{Decode, Decoded, Encode, batch, printable};
 use crate::lookup::{Caller, Failed, LOOK};
 
-/// Bytes of an answer.
 const ANSWER_BYTES_MAX: usize = 64 << 20;
 /// Number of retries of a request for one key within a call.
 const TRIES_AGAIN: u32 = 3;
@@ -93,8 +92,9 @@ impl HttpCaller {
 
     /// The distinct URLs for keys, each with the row of the first key that needs it.
     fn urls(&self, keys: &RecordBatch) -> Result<Vec<(usize, Url)>> {
-        let texts = keys.columns().iter().map(|of| Ok(cast(of, &DataType::Utf8)?)).collect::<Result<Vec<_>>>()?;
-        let texts: Vec<&StringArray> = texts.iter().map(|of| of.as_string::<i32>()).collect();
+        let texts =
+            keys.columns().iter().map(|column| Ok(cast(column, &DataType::Utf8)?)).collect::<Result<Vec<_>>>()?;
+        let texts: Vec<&StringArray> = texts.iter().map(|column| column.as_string::<i32>()).collect();
         let schema = keys.schema();
         let mut known = BTreeSet::new();
         let mut urls = Vec::with_capacity(keys.num_rows());
@@ -150,7 +150,7 @@ impl HttpCaller {
     /// One request for all keys.
     fn together(&mut self, keys: &RecordBatch) -> Result<RecordBatch, Failed> {
         let names = self.keys.iter().map(|key| self.columns.field(*key).name().clone());
-        let fields = names.zip(keys.columns()).map(|(name, of)| Field::new(name, of.data_type().clone(), true));
+        let fields = names.zip(keys.columns()).map(|(name, column)| Field::new(name, column.data_type().clone(), true));
         let schema: SchemaRef = Arc::new(Schema::new(fields.collect::<Vec<_>>()));
         let keys = batch(&schema, keys.columns().to_vec(), keys.num_rows())?;
         let mut body = vec![b'['];

@@ -8,11 +8,11 @@ use reqwest::Url;
 /// Pieces of a URL.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Template {
-    pieces: Vec<Piece>,
+    pieces: Vec<UrlPart>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-enum Piece {
+enum UrlPart {
     Text(String),
     Column(String),
 }
@@ -26,10 +26,10 @@ impl Template {
         let (mut pieces, mut rest) = (Vec::new(), text);
         while let Some((before, after)) = rest.split_once('{') {
             let (column, after) = after.split_once('}').ok_or_else(|| wrong("has a { without a }"))?;
-            pieces.extend([Piece::Text(before.to_owned()), Piece::Column(column.to_owned())]);
+            pieces.extend([UrlPart::Text(before.to_owned()), UrlPart::Column(column.to_owned())]);
             rest = after;
         }
-        pieces.push(Piece::Text(rest.to_owned()));
+        pieces.push(UrlPart::Text(rest.to_owned()));
         let template = Template { pieces };
         let url = template.filled(|_| Some("0")).ok_or_else(|| wrong("is no URL"))?;
         if !matches!(url.scheme(), "http" | "https") {
@@ -51,8 +51,8 @@ impl Template {
     /// The columns whose values it contains.
     pub(super) fn columns(&self) -> impl Iterator<Item = &str> {
         self.pieces.iter().filter_map(|piece| match piece {
-            Piece::Column(name) => Some(name.as_str()),
-            Piece::Text(_) => None,
+            UrlPart::Column(name) => Some(name.as_str()),
+            UrlPart::Text(_) => None,
         })
     }
 
@@ -61,8 +61,8 @@ impl Template {
         let mut text = String::new();
         for piece in &self.pieces {
             match piece {
-                Piece::Text(piece) => text.push_str(piece),
-                Piece::Column(name) => escape(value(name)?, &mut text),
+                UrlPart::Text(piece) => text.push_str(piece),
+                UrlPart::Column(name) => escape(value(name)?, &mut text),
             }
         }
         Url::parse(&text).ok()
@@ -74,11 +74,11 @@ impl Template {
         let (mut segment, mut has_value) = (String::new(), false);
         for piece in &self.pieces {
             match piece {
-                Piece::Column(name) => {
+                UrlPart::Column(name) => {
                     escape(value(name).unwrap_or_default(), &mut segment);
                     has_value = true;
                 }
-                Piece::Text(text) => {
+                UrlPart::Text(text) => {
                     let path_ends = text.find(['?', '#']);
                     let path = &text[..path_ends.unwrap_or(text.len())];
                     for (place, part) in path.split(['/', '\\']).enumerate() {
@@ -124,11 +124,11 @@ impl fmt::Display for Template {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for piece in &self.pieces {
             match piece {
-                Piece::Text(text) => match text.split_once('?') {
+                UrlPart::Text(text) => match text.split_once('?') {
                     Some((before, _)) => return f.write_str(before),
                     None => f.write_str(text)?,
                 },
-                Piece::Column(name) => write!(f, "{{{name}}}")?,
+                UrlPart::Column(name) => write!(f, "{{{name}}}")?,
             }
         }
         Ok(())

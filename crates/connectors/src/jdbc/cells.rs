@@ -201,7 +201,8 @@ mod tests {
             [(vec![("n", &numbers), ("l", &lists), ("m", &numbers)], "column 'l'"), (vec![("s", &plain)], "column 's'")]
         {
             let batch =
-                RecordBatch::try_from_iter(columns.into_iter().map(|(name, of)| (name, Arc::clone(of)))).unwrap();
+                RecordBatch::try_from_iter(columns.into_iter().map(|(name, column)| (name, Arc::clone(column))))
+                    .unwrap();
             let mut out = b"before\n".to_vec();
             let error =
                 append_rows(&mut out, &batch, |out, _| out.extend_from_slice(b"0\tf\t")).unwrap_err().to_string();

@@ -16,14 +16,14 @@ use bytes::Bytes;
 use serde_json::{Value, json};
 
 use super::cells::append_rows;
-use super::target::Layout;
+use super::target::TargetTable;
 use crate::guarantee::START_OVER;
 
 const MAGIC: &[u8; 5] = b"ABJD\x01";
 
 /// Rows being gathered.
-pub(super) struct Gathered {
-    layout: Layout,
+pub(super) struct RowBuffer {
+    layout: TargetTable,
     /// Number of columns before the weight, if rows have weights.
     weight: Option<usize>,
     text: Vec<u8>,
@@ -33,21 +33,21 @@ pub(super) struct Gathered {
 
 /// Rows to write.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) struct Content {
-    pub(super) layout: Layout,
+pub(super) struct HeldRows {
+    pub(super) layout: TargetTable,
     /// Whether some rows are deletions.
     pub(super) has_gone: bool,
     pub(super) rows: Bytes,
 }
 
-impl Gathered {
+impl RowBuffer {
     /// For a table whose rows may have weights.
-    pub(super) fn new(layout: Layout, weight: Option<usize>) -> Gathered {
-        Gathered { layout, weight, text: Vec::new(), rows: 0, has_gone: false }
+    pub(super) fn new(layout: TargetTable, weight: Option<usize>) -> RowBuffer {
+        RowBuffer { layout, weight, text: Vec::new(), rows: 0, has_gone: false }
     }
 
     pub(super) fn push(&mut self, batch: &RecordBatch) -> Result<()> {
-        let Gathered { layout, weight, text, rows, has_gone } = self;
+        let RowBuffer { layout, weight, text, rows, has_gone } = self;
         let weights = weight.map(|column| batch.column(column).as_primitive::<Int64Type>().clone());
         let projected = weight.map(|columns| batch.project(&(0..columns).collect::<Vec<_>>())).transpose()?;
         let (first, is_keyed) = (*rows, !layout.key.is_empty());
@@ -72,20 +72,20 @@ impl Gathered {
     }
 
     /// Takes the rows, if there are some.
-    pub(super) fn take(&mut self) -> Option<Content> {
+    pub(super) fn take(&mut self) -> Option<HeldRows> {
         if self.rows == 0 {
             return None;
         }
         self.rows = 0;
         let has_gone = std::mem::take(&mut self.has_gone);
-        Some(Content { layout: self.layout.clone(), has_gone, rows: std::mem::take(&mut self.text).into() })
+        Some(HeldRows { layout: self.layout.clone(), has_gone, rows: std::mem::take(&mut self.text).into() })
     }
 }
 
-impl Content {
+impl HeldRows {
     /// The content of a committable.
     pub(super) fn to_bytes(&self) -> Bytes {
-        let Layout { table, columns, key } = &self.layout;
+        let TargetTable { table, columns, key } = &self.layout;
         let header = json!({"table": table, "columns": columns, "key": key, "has_gone": self.has_gone}).to_string();
         let mut bytes = Vec::with_capacity(MAGIC.len() + 4 + header.len() + self.rows.len() + 8);
         bytes.extend_from_slice(MAGIC);
@@ -98,7 +98,7 @@ impl Content {
     }
 
     /// Reads a committable.
-    pub(super) fn parse(bytes: &Bytes) -> Result<Content> {
+    pub(super) fn parse(bytes: &Bytes) -> Result<HeldRows> {
         let cut_off = || damaged("it is cut off");
         let (magic, rest) = bytes.split_first_chunk::<5>().ok_or_else(cut_off)?;
         if magic[..4] != MAGIC[..4] {
@@ -119,18 +119,18 @@ impl Content {
         let layout = layout(&header).ok_or_else(|| damaged("its header is incomplete"))?;
         let has_gone = header["has_gone"].as_bool().unwrap_or(true);
         let first = MAGIC.len() + 4 + length;
-        Ok(Content { layout, has_gone, rows: bytes.slice(first..bytes.len() - 8) })
+        Ok(HeldRows { layout, has_gone, rows: bytes.slice(first..bytes.len() - 8) })
     }
 }
 
-fn layout(header: &Value) -> Option<Layout> {
+fn layout(header: &Value) -> Option<TargetTable> {
     let columns: Option<Vec<String>> =
         header["columns"].as_array()?.iter().map(|name| name.as_str().map(str::to_owned)).collect();
     let columns = columns?;
     let key = header["key"].as_array()?.iter().map(|column| usize::try_from(column.as_u64()?).ok());
     let key: Vec<usize> = key.collect::<Option<_>>()?;
     let fits = key.iter().all(|column| *column < columns.len());
-    fits.then_some(Layout { table: header["table"].as_str()?.to_owned(), columns, key })
+    fits.then_some(TargetTable { table: header["table"].as_str()?.to_owned(), columns, key })
 }
 
 fn damaged(reason: &str) -> Error {

@@ -17,7 +17,7 @@ use super::failure::Failure;
 use super::options::JdbcTable;
 use super::session::{Bounds, Purpose, Session, in_silence};
 use super::source::{check_column, select, type_name};
-use super::target::{Layout, Target};
+use super::target::{Target, TargetTable};
 use crate::format::json::{JsonDecoder, JsonOptions};
 use crate::format::{Decode, Decoded, batch, printable, source_schema};
 use crate::lookup::{Caller, Calling, Failed};
@@ -136,7 +136,7 @@ fn connect(
 ) -> Result<(Session, Statement), Failure> {
     let session = Session::open(table, Purpose::Read, None, bounds)?;
     let names: Vec<String> = columns.fields().iter().map(|field| field.name().clone()).collect();
-    let layout = Layout { table: table.table.clone(), columns: names, key: Vec::new() };
+    let layout = TargetTable { table: table.table.clone(), columns: names, key: Vec::new() };
     let target = Target::open(&session, &layout, bounds)?;
     let mut arrays = Vec::new();
     for (number, key) in keys.iter().enumerate() {
@@ -146,11 +146,11 @@ fn connect(
         };
         // If the database's column is not text, a text key is converted to the column's type, so that an
         // index can be used.
-        let of = match target.type_of(*key, &session, bounds)? {
+        let data_type = match target.type_of(*key, &session, bounds)? {
             (known, false) if declared == "text" => known,
             _ => declared,
         };
-        arrays.push(format!("${}::text[]::{of}[]", number + 1));
+        arrays.push(format!("${}::text[]::{data_type}[]", number + 1));
     }
     let columns_of_keys: Vec<String> = keys.iter().map(|key| target.column(*key)).collect();
     let condition = match arrays.as_slice() {

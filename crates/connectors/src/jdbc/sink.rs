@@ -5,18 +5,18 @@ use anabranch_model::{Epoch, Nanos, Result};
 use anabranch_operators::{Committable, Sink, TaskContext};
 use arrow::array::RecordBatch;
 
-use super::content::{Content, Gathered};
+use super::content::{HeldRows, RowBuffer};
 use super::writer::Writer;
 use crate::room::Room;
 
-fn gathered(writer: &Writer, spec: &SinkSpec) -> Gathered {
-    Gathered::new(writer.layout.clone(), spec.updating.then(|| spec.schema.fields().len()))
+fn gathered(writer: &Writer, spec: &SinkSpec) -> RowBuffer {
+    RowBuffer::new(writer.layout.clone(), spec.updating.then(|| spec.schema.fields().len()))
 }
 
 /// Writes rows as they arrive.
 pub(super) struct JdbcSink {
     writer: Writer,
-    gathered: Gathered,
+    gathered: RowBuffer,
     /// When the oldest unwritten row arrived.
     since: Option<Nanos>,
 }
@@ -53,7 +53,7 @@ impl Sink for JdbcSink {
 
     /// Commits committables from a time when the table was written exactly once.
     fn commit(&mut self, committable: &Committable) -> Result<()> {
-        let content = Content::parse(&committable.content)?;
+        let content = HeldRows::parse(&committable.content)?;
         self.writer.commit(&content, (committable.task, committable.epoch), true)
     }
 
@@ -65,7 +65,7 @@ impl Sink for JdbcSink {
 /// Holds rows until their checkpoint is complete.
 pub(super) struct ExactJdbcSink {
     writer: Writer,
-    gathered: Gathered,
+    gathered: RowBuffer,
     room: Room,
     task: u32,
     /// Whether committables of earlier incarnations are being committed.
@@ -104,7 +104,7 @@ impl Sink for ExactJdbcSink {
     }
 
     fn commit(&mut self, committable: &Committable) -> Result<()> {
-        let content = Content::parse(&committable.content)?;
+        let content = HeldRows::parse(&committable.content)?;
         self.writer.commit(&content, (committable.task, committable.epoch), self.is_restoring)?;
         if committable.task == self.task {
             self.room.committed(committable.epoch);

@@ -26,7 +26,7 @@ use super::attempts::Attempts;
 use super::failure::Failure;
 use super::options::{JdbcTable, Ranges};
 use super::session::{Bounds, Purpose, Session, in_silence};
-use super::target::{Layout, Target};
+use super::target::{Target, TargetTable};
 use crate::format::json::{JsonDecoder, JsonOptions};
 use crate::format::{Decode, Decoded, batch, projected};
 use crate::guarantee::START_OVER;
@@ -50,7 +50,7 @@ pub(super) struct JdbcSource {
     parts: Vec<Portion>,
     /// The part of this index is being read.
     current: usize,
-    reading: Option<Reading>,
+    reading: Option<OpenQuery>,
     announcements: Announcements,
     columns: SchemaRef,
     decoder: JsonDecoder,
@@ -74,7 +74,7 @@ struct Portion {
 }
 
 /// Rows in transit.
-struct Reading {
+struct OpenQuery {
     // Before the session: its connection must be there to end it.
     stream: Pin<Box<RowStream>>,
     session: Session,
@@ -170,13 +170,12 @@ impl JdbcSource {
         let Some(next) = self.parts.iter().position(|part| !part.is_over) else { return Ok(()) };
         self.current = next;
         let (table, columns, range) = (&self.table, &self.columns, self.parts[next].range);
-        let open = |bounds: &Bounds<'_>| Reading::open(table, columns, range, bounds);
+        let open = |bounds: &Bounds<'_>| OpenQuery::open(table, columns, range, bounds);
         let reading = self.attempts.repeat(table.connecting, "cannot be read", "connection.max-retry-timeout", open)?;
         self.reading = Some(reading);
         Ok(())
     }
 
-    /// Decodes rows.
     fn decode(&mut self, records: &BinaryArray) -> Result<Rows> {
         let part = &mut self.parts[self.current];
         let (partition, first) = (PartitionId(part.partition), part.rows);
@@ -210,20 +209,20 @@ fn has_ended(from: Option<&Positions>, name: &str, table: &str) -> Result<bool> 
     }
 }
 
-impl Reading {
+impl OpenQuery {
     fn open(
         table: &JdbcTable,
         columns: &SchemaRef,
         range: Option<(i64, i64)>,
         bounds: &Bounds<'_>,
-    ) -> Result<Reading, Failure> {
+    ) -> Result<OpenQuery, Failure> {
         let session = Session::open(table, Purpose::Read, None, bounds)?;
         let names: Vec<String> = columns.fields().iter().map(|field| field.name().clone()).collect();
-        let layout = Layout { table: table.table.clone(), columns: names, key: Vec::new() };
+        let layout = TargetTable { table: table.table.clone(), columns: names, key: Vec::new() };
         let target = Target::open(&session, &layout, bounds)?;
         let condition = match (&table.ranges, range) {
             (Some(Ranges { column, .. }), Some((least, most))) => {
-                let layout = Layout { table: table.table.clone(), columns: vec![column.clone()], key: Vec::new() };
+                let layout = TargetTable { table: table.table.clone(), columns: vec![column.clone()], key: Vec::new() };
                 let column = Target::open(&session, &layout, bounds)?.column(0);
                 format!("WHERE {column} BETWEEN {least} AND {most}")
             }
@@ -239,7 +238,7 @@ impl Reading {
             let none: [&str; 0] = [];
             Ok(session.client.query_raw(&select, none).await?)
         })?;
-        Ok(Reading { stream: Box::pin(stream), session })
+        Ok(OpenQuery { stream: Box::pin(stream), session })
     }
 
     /// Gathers rows for at most this time. Returns whether there may be more.
@@ -300,7 +299,7 @@ impl Source for JdbcSource {
     }
 
     fn positions(&self) -> Result<Positions> {
-        let of = |part: &Portion| if part.is_over { END.to_owned() } else { format!("row {}", part.rows) };
-        Ok(self.parts.iter().map(|part| (part.name.clone(), of(part))).collect())
+        let position = |part: &Portion| if part.is_over { END.to_owned() } else { format!("row {}", part.rows) };
+        Ok(self.parts.iter().map(|part| (part.name.clone(), position(part))).collect())
     }
 }

@@ -20,7 +20,7 @@ const FIND_TYPE: &str = "SELECT format_type(a.atttypid, NULL), t.typcategory = '
 
 /// The table to write, and its columns.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Layout {
+pub(super) struct TargetTable {
     /// In the user's spelling.
     pub(super) table: String,
     pub(super) columns: Vec<String>,
@@ -30,7 +30,7 @@ pub(super) struct Layout {
 
 /// A table that exists.
 pub(super) struct Target {
-    layout: Layout,
+    layout: TargetTable,
     /// In the syntax of SQL.
     schema: String,
     /// With its schema, in the syntax of SQL.
@@ -41,7 +41,7 @@ pub(super) struct Target {
 
 impl Target {
     /// Looks a table up, and prepares the connection for writing it.
-    pub(super) fn open(session: &Session, layout: &Layout, bounds: &Bounds<'_>) -> Result<Target, Failure> {
+    pub(super) fn open(session: &Session, layout: &TargetTable, bounds: &Bounds<'_>) -> Result<Target, Failure> {
         let found = session.run(bounds, async {
             let statement = session.client.prepare_typed(FIND_TABLE, &[Type::TEXT]).await?;
             let Some(table) = session.client.query_opt(&statement, &[&layout.table]).await? else { return Ok(None) };
@@ -64,7 +64,7 @@ impl Target {
         Ok(target)
     }
 
-    pub(super) fn layout(&self) -> &Layout {
+    pub(super) fn layout(&self) -> &TargetTable {
         &self.layout
     }
 

@@ -5,12 +5,12 @@ use anabranch_model::{Epoch, Result};
 use anabranch_operators::{Delivery, Former, TaskContext};
 
 use super::attempts::Attempts;
-use super::content::Content;
+use super::content::HeldRows;
 use super::failure::Failure;
 use super::identity::Identity;
 use super::options::JdbcTable;
 use super::session::{Bounds, Purpose, Session};
-use super::target::{Layout, Target};
+use super::target::{Target, TargetTable};
 use crate::guarantee::{Guarantee, has_later_results};
 
 const HAS_COMMITS: &str = "SELECT to_regclass($1::text) IS NOT NULL";
@@ -30,7 +30,7 @@ const CHANGE_TABLE: &str = "the row is part of the checkpoint, so change the tab
 pub(super) struct Writer {
     pub(super) attempts: Attempts,
     pub(super) table: JdbcTable,
-    pub(super) layout: Layout,
+    pub(super) layout: TargetTable,
     scope: String,
     former: Former,
     connection: Connection,
@@ -47,7 +47,7 @@ struct Connection {
 }
 
 /// Identifies the rows that a transaction commits.
-struct Mark {
+struct CommitMark {
     scope: String,
     task: i32,
     epoch: i64,
@@ -65,7 +65,7 @@ impl Writer {
         let identity = is_exact.then(|| Identity::new(&table, &scope, &former, context));
         let mut writer = Writer {
             attempts: Attempts::new(&table, context),
-            layout: Layout { table: table.table.clone(), columns, key: spec.key.clone() },
+            layout: TargetTable { table: table.table.clone(), columns, key: spec.key.clone() },
             scope,
             former,
             connection: Connection { table: table.clone(), name: spec.table.clone(), writer: identity, open: None },
@@ -83,21 +83,20 @@ impl Writer {
         Ok(writer)
     }
 
-    /// Writes rows.
-    pub(super) fn write(&mut self, content: &Content) -> Result<()> {
+    pub(super) fn write(&mut self, content: &HeldRows) -> Result<()> {
         self.write_in_time(content, None)
     }
 
     /// Writes the rows of a committable, unless they were written before. Restored committables belong to the
     /// scope under which they were prepared.
-    pub(super) fn commit(&mut self, content: &Content, (task, epoch): (u32, Epoch), is_restored: bool) -> Result<()> {
+    pub(super) fn commit(&mut self, content: &HeldRows, (task, epoch): (u32, Epoch), is_restored: bool) -> Result<()> {
         let scope = self.former.scopes.first().filter(|_| is_restored).unwrap_or(&self.scope).clone();
-        let mark = Mark { scope, task: i32::try_from(task).unwrap_or(i32::MAX), epoch: as_i64(epoch.0) };
+        let mark = CommitMark { scope, task: i32::try_from(task).unwrap_or(i32::MAX), epoch: as_i64(epoch.0) };
         let written = self.write_in_time(content, Some(&mark));
         written.map_err(|error| error.at(format!("epoch {} of sink task {task}", epoch.0)))
     }
 
-    fn write_in_time(&mut self, content: &Content, mark: Option<&Mark>) -> Result<()> {
+    fn write_in_time(&mut self, content: &HeldRows, mark: Option<&CommitMark>) -> Result<()> {
         let Writer { attempts, connection, table, .. } = self;
         let remedy = if mark.is_some() { CHANGE_TABLE } else { FILTER };
         attempts.repeat(table.delivery_timeout, "does not take the rows", "sink.delivery.timeout", |bounds| {
@@ -121,7 +120,7 @@ impl Connection {
     }
 
     /// Connects, unless there is a connection for rows of this layout.
-    fn connect(&mut self, layout: &Layout, bounds: &Bounds<'_>) -> Result<(), Failure> {
+    fn connect(&mut self, layout: &TargetTable, bounds: &Bounds<'_>) -> Result<(), Failure> {
         if self.open.as_ref().is_some_and(|(_, target)| target.layout() == layout) {
             return Ok(());
         }
@@ -157,11 +156,11 @@ impl Connection {
     }
 
     /// Writes rows in one transaction.
-    fn transact(&self, content: &Content, mark: Option<&Mark>, bounds: &Bounds<'_>) -> Result<(), Failure> {
+    fn transact(&self, content: &HeldRows, mark: Option<&CommitMark>, bounds: &Bounds<'_>) -> Result<(), Failure> {
         let Some((session, target)) = &self.open else { return Ok(()) };
         session.execute(if mark.is_some() { BEGIN_COMMIT } else { "BEGIN" }, bounds)?;
-        if let Some(Mark { scope, task, epoch }) = mark {
-            let (client, note) = (&session.client, note(&target.commits()));
+        if let Some(CommitMark { scope, task, epoch }) = mark {
+            let (client, note) = (&session.client, record_epoch(&target.commits()));
             let marked =
                 session.run(bounds, async { Ok(client.execute(&note, &[scope, &self.name, task, epoch]).await?) })?;
             if marked == 0 {
@@ -190,7 +189,7 @@ fn create(commits: &str) -> String {
 }
 
 /// Records that an epoch is done, unless it or a later one is recorded.
-fn note(commits: &str) -> String {
+fn record_epoch(commits: &str) -> String {
     format!(
         "INSERT INTO {commits} AS c (scope, sink, task, epoch) VALUES ($1, $2, $3, $4) \
          ON CONFLICT (scope, sink, task) DO UPDATE SET epoch = EXCLUDED.epoch, committed_at = now() WHERE c.epoch < EXCLUDED.epoch"

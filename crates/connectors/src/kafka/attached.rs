@@ -57,7 +57,7 @@ pub(super) struct AttachedRows {
 impl Attachments {
     /// The metadata columns of a table.
     pub(super) fn new(spec: &SinkSpec) -> Attachments {
-        let column = |key: &str| spec.metadata.iter().find(|(_, of)| *of == key).map(|(column, _)| *column);
+        let column = |key: &str| spec.metadata.iter().find(|(_, name)| *name == key).map(|(column, _)| *column);
         Attachments { time: column(TIMESTAMP), headers: column(HEADERS) }
     }
 

@@ -87,7 +87,6 @@ impl Reports {
         take(&self.undelivered)
     }
 
-    /// A commit begins.
     pub(super) fn commit_begins(&self) {
         self.committing.store(true, Ordering::Release);
     }

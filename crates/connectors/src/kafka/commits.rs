@@ -49,7 +49,6 @@ impl Commits {
         self.topics.push(topic);
     }
 
-    /// Notes the positions at the cut of `epoch`.
     pub(super) fn cut(&mut self, epoch: Epoch, positions: GroupOffsets) {
         self.cuts.push_back((epoch, positions));
     }

@@ -19,8 +19,8 @@ use rdkafka::producer::Producer as _;
 
 use super::client::{self, LOOK, Producer};
 use super::create::ensure_topic;
-use super::held::{Content, Held};
-use super::outage::Outage;
+use super::held::{Held, HeldRecords};
+use super::outage::BrokerOutage;
 use super::records::Records;
 use super::sink::Partitions;
 use super::table::Table;
@@ -51,7 +51,7 @@ pub(super) struct Committer {
     name: String,
     clock: Arc<dyn Clock>,
     host: Arc<dyn Host>,
-    outage: RefCell<Outage>,
+    outage: RefCell<BrokerOutage>,
     /// By the task whose records they commit, and its scope.
     transactors: BTreeMap<Identity, Transactor>,
     /// Whether committables of earlier incarnations are being committed.
@@ -90,7 +90,7 @@ impl Committer {
             Delivery::ExactlyOnce { scope, former } => (scope.clone(), former.clone()),
             Delivery::AtLeastOnce => (String::new(), Former::default()),
         };
-        let outage = Outage::of_writer(&table, context);
+        let outage = BrokerOutage::of_writer(&table, context);
         Committer {
             table,
             scope,
@@ -137,12 +137,12 @@ impl Committer {
     pub(super) fn commit(&mut self, committable: &Committable) -> Result<()> {
         let Committable { epoch, task, content } = committable;
         let place = |error: Error| error.at(format!("epoch {} of sink task {task}", epoch.0));
-        let content = Content::parse(content).map_err(place)?;
+        let content = HeldRecords::parse(content).map_err(place)?;
         self.commit_content(*task, *epoch, &content).map_err(|error| error.at(format!("topic {}", content.topic)))
     }
 
     /// Writes the records in a transaction.
-    fn commit_content(&mut self, task: u32, epoch: Epoch, content: &Content<'_>) -> Result<()> {
+    fn commit_content(&mut self, task: u32, epoch: Epoch, content: &HeldRecords<'_>) -> Result<()> {
         let what = format!("the records of epoch {} could not be committed to", epoch.0);
         // Restored committables may have been committed already, under the scope under which they were
         // prepared.
@@ -186,7 +186,7 @@ impl Committer {
             let reason = match acted {
                 Ok(transactor) => {
                     self.transactors.insert(identity.clone(), transactor);
-                    self.outage.borrow_mut().ends(clock.now());
+                    self.outage.borrow_mut().ends();
                     return Ok(());
                 }
                 Err(Failure::Final(error)) => return Err(error),
@@ -299,7 +299,7 @@ mod tests {
             clock: Arc::new(SystemClock::new()),
             host: Arc::new(TestHost::default()),
         };
-        let outage = RefCell::new(Outage::of_writer(&table, &context));
+        let outage = RefCell::new(BrokerOutage::of_writer(&table, &context));
         let deadline = |ms| clock.now().plus(Duration::from_millis(ms));
         let mut probe = None;
         let ask = |probe: &mut Option<Arc<Producer>>, ms| {

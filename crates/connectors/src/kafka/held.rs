@@ -88,7 +88,7 @@ pub(super) struct Record<'a> {
 
 /// The content of a committable, checked.
 #[derive(Debug)]
-pub(super) struct Content<'a> {
+pub(super) struct HeldRecords<'a> {
     /// The topic that the records are for.
     pub(super) topic: &'a str,
     pub(super) checksum: u64,
@@ -96,9 +96,9 @@ pub(super) struct Content<'a> {
     attaches: bool,
 }
 
-impl<'a> Content<'a> {
+impl<'a> HeldRecords<'a> {
     /// Reads a committable. Every record of the result is intact.
-    pub(super) fn parse(content: &'a [u8]) -> Result<Content<'a>> {
+    pub(super) fn parse(content: &'a [u8]) -> Result<HeldRecords<'a>> {
         let Some((header, rest)) = content.split_at_checked(MAGIC.len() + 1) else {
             return Err(damaged("it is cut off"));
         };
@@ -120,7 +120,7 @@ impl<'a> Content<'a> {
         let length = take_number(&mut rest).ok_or_else(cut_off)?;
         let topic = take(&mut rest, length).ok_or_else(cut_off)?;
         let topic = std::str::from_utf8(topic).map_err(|_| damaged("its topic is no text"))?;
-        let content = Content { topic, checksum: u64::from_le_bytes(*checksum), records: rest, attaches };
+        let content = HeldRecords { topic, checksum: u64::from_le_bytes(*checksum), records: rest, attaches };
         let mut records = content.records();
         let whole = records.by_ref().count() as u64;
         if !records.rest.is_empty() || whole != u64::from_le_bytes(*count) {

@@ -12,7 +12,7 @@ use arrow::buffer::OffsetBuffer;
 use arrow::compute::cast;
 use arrow::datatypes::{DataType, Field, Fields, Schema, SchemaRef, TimeUnit};
 
-use super::content::Content;
+use super::content::ValueFormat;
 use super::native::Received;
 use super::versions::{self, KeyReader, RecordKey, Versions};
 use crate::format::debezium::{DebeziumDecoder, Description};
@@ -97,7 +97,7 @@ fn headers_type() -> DataType {
 
 /// The metadata of a block of records that the query needs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct Wanted {
+pub(super) struct WantedMetadata {
     times: bool,
     headers: bool,
     leader_epochs: bool,
@@ -106,15 +106,15 @@ pub(super) struct Wanted {
 
 /// For each record of a block: the needed metadata.
 #[derive(Default)]
-pub(super) struct Gathered {
+pub(super) struct GatheredMetadata {
     times: Vec<(i64, &'static str)>,
     headers: Vec<Vec<(String, Option<Vec<u8>>)>>,
     leader_epochs: Vec<Option<i32>>,
     keys: BinaryBuilder,
 }
 
-impl Gathered {
-    pub(super) fn push(&mut self, wanted: Wanted, record: &Received<'_>) {
+impl GatheredMetadata {
+    pub(super) fn push(&mut self, wanted: WantedMetadata, record: &Received<'_>) {
         if wanted.times {
             self.times.push(record.time());
         }
@@ -151,7 +151,7 @@ pub(super) struct RowReader {
     keys: Option<KeyReader>,
     schema: SchemaRef,
     places: Vec<Origin>,
-    pub(super) wanted: Wanted,
+    pub(super) wanted: WantedMetadata,
 }
 
 /// The records of a block.
@@ -159,19 +159,19 @@ pub(super) struct Records<'a> {
     pub(super) topic: &'a str,
     pub(super) partition: i32,
     pub(super) offsets: &'a [i64],
-    pub(super) gathered: &'a Gathered,
+    pub(super) gathered: &'a GatheredMetadata,
 }
 
 impl RowReader {
     /// For a table whose format decodes all columns except those with metadata. `key`: the key, if columns
     /// are read from it.
-    pub(super) fn new(content: &Content, spec: &SourceSpec, key: Option<&RecordKey>) -> Result<RowReader> {
+    pub(super) fn new(content: &ValueFormat, spec: &SourceSpec, key: Option<&RecordKey>) -> Result<RowReader> {
         let of_value = |column: &usize| {
             let is_left_out = key.is_some_and(|key| !key.in_values && key.columns.contains(column));
             !spec.metadata.contains_key(column) && !is_left_out
         };
         let physical: Vec<usize> = (0..spec.declared.fields().len()).filter(of_value).collect();
-        let of_key = |column: &usize| key?.columns.iter().position(|of| of == column);
+        let of_key = |column: &usize| key?.columns.iter().position(|other| other == column);
         let (mut projection, mut places) = (Vec::new(), Vec::new());
         for column in &spec.projection {
             if let Some(place) = of_key(column) {
@@ -197,8 +197,8 @@ impl RowReader {
         let keys = key.map(RecordKey::reader).transpose()?;
         let declared = Arc::new(spec.declared.project(&physical)?);
         let decoder = match content {
-            Content::Rows(format) => Decoder::Rows(format.decoder(&declared, &projection)?),
-            Content::Changes(changes) => {
+            ValueFormat::Rows(format) => Decoder::Rows(format.decoder(&declared, &projection)?),
+            ValueFormat::Changes(changes) => {
                 let decoded = |column: &usize| {
                     let place = physical.binary_search(column).ok()?;
                     projection.iter().position(|decoded| *decoded == place)
@@ -211,7 +211,7 @@ impl RowReader {
         };
         let has =
             |keys: &[Key]| places.iter().any(|place| matches!(place, Origin::Metadata(key) if keys.contains(key)));
-        let wanted = Wanted {
+        let wanted = WantedMetadata {
             times: has(&[Key::Timestamp, Key::TimestampType]),
             headers: has(&[Key::Headers]),
             leader_epochs: has(&[Key::LeaderEpoch]),
@@ -224,12 +224,12 @@ impl RowReader {
     pub(super) fn read(
         &mut self,
         values: &BinaryArray,
-        of: &Records<'_>,
+        records: &Records<'_>,
     ) -> Result<(RecordBatch, Vec<(usize, String)>)> {
         let (mut weights, mut described) = (Vec::new(), None);
         let decoded = match (&mut self.decoder, &mut self.keys) {
             (Decoder::Rows(decoder), Some(keys)) => {
-                versions::decode(decoder.as_mut(), keys, (values, &of.gathered.keys.finish_cloned()))?
+                versions::decode(decoder.as_mut(), keys, (values, &records.gathered.keys.finish_cloned()))?
             }
             (Decoder::Rows(decoder), None) => {
                 let Decoded { batch, malformed } = decoder.decode(values)?;
@@ -252,7 +252,7 @@ impl RowReader {
         let columns = self.places.iter().zip(self.schema.fields()).map(|(place, field)| match place {
             Origin::Decoded(column) => Ok(Arc::clone(&content[*column])),
             Origin::Key(column) => Ok(Arc::clone(&keys[*column])),
-            Origin::Metadata(Key::Headers) => headers(of.gathered, &good, field.data_type()),
+            Origin::Metadata(Key::Headers) => headers(records.gathered, &good, field.data_type()),
             Origin::Metadata(Key::Described(what)) => {
                 let described = described.as_ref().ok_or_else(|| Error::internal("changes without a description"))?;
                 Ok(cast(&described.column(*what)?, field.data_type())?)
@@ -265,7 +265,7 @@ impl RowReader {
                     as ArrayRef)
             }
             Origin::Metadata(Key::Weight) => Ok(Arc::new(Int64Array::from(weights.clone())) as ArrayRef),
-            Origin::Metadata(key) => Ok(cast(&simple(*key, of, &good), field.data_type())?),
+            Origin::Metadata(key) => Ok(cast(&simple(*key, records, &good), field.data_type())?),
         });
         Ok((batch(&self.schema, columns.collect::<Result<_>>()?, good.len())?, malformed))
     }
@@ -290,24 +290,24 @@ fn of_name(name: &str) -> Result<Key> {
 }
 
 /// A column with one value per record.
-fn simple(key: Key, of: &Records<'_>, good: &[usize]) -> ArrayRef {
-    let times = || good.iter().map(|index| of.gathered.times[*index]);
+fn simple(key: Key, records: &Records<'_>, good: &[usize]) -> ArrayRef {
+    let times = || good.iter().map(|index| records.gathered.times[*index]);
     match key {
-        Key::Topic => Arc::new(StringViewArray::from_iter_values(good.iter().map(|_| of.topic))),
-        Key::Partition => Arc::new(Int32Array::from_value(of.partition, good.len())),
-        Key::Offset => Arc::new(Int64Array::from_iter_values(good.iter().map(|index| of.offsets[*index]))),
+        Key::Topic => Arc::new(StringViewArray::from_iter_values(good.iter().map(|_| records.topic))),
+        Key::Partition => Arc::new(Int32Array::from_value(records.partition, good.len())),
+        Key::Offset => Arc::new(Int64Array::from_iter_values(good.iter().map(|index| records.offsets[*index]))),
         Key::Timestamp => {
             Arc::new(TimestampMillisecondArray::from_iter_values(times().map(|(ms, _)| ms)).with_timezone("UTC"))
         }
         Key::TimestampType => Arc::new(StringViewArray::from_iter_values(times().map(|(_, kind)| kind))),
         Key::LeaderEpoch | Key::Headers | Key::Deleted | Key::Weight | Key::Described(_) => {
-            Arc::new(good.iter().map(|index| of.gathered.leader_epochs[*index]).collect::<Int32Array>())
+            Arc::new(good.iter().map(|index| records.gathered.leader_epochs[*index]).collect::<Int32Array>())
         }
     }
 }
 
 /// Of two headers with the same name, the later one counts.
-fn headers(gathered: &Gathered, good: &[usize], data_type: &DataType) -> Result<ArrayRef> {
+fn headers(gathered: &GatheredMetadata, good: &[usize], data_type: &DataType) -> Result<ArrayRef> {
     let wrong = || Error::internal("headers that are no map");
     let DataType::Map(entries, is_sorted) = data_type else { return Err(wrong()) };
     let DataType::Struct(fields) = entries.data_type() else { return Err(wrong()) };
@@ -363,7 +363,7 @@ mod tests {
                 reads_clock: false,
                 reads_watermark: false,
             };
-            RowReader::new(&Content::Changes(DebeziumOptions::default()), &spec, None)
+            RowReader::new(&ValueFormat::Changes(DebeziumOptions::default()), &spec, None)
         };
         for (column, field) in known.fields().iter().enumerate() {
             match (field.name().as_str(), open(column)) {

@@ -3,7 +3,7 @@
 use anabranch_model::PartitionId;
 use arrow::array::{BinaryArray, BinaryBuilder};
 
-use super::metadata::Gathered;
+use super::metadata::GatheredMetadata;
 use super::position::Position;
 
 /// Distance between the identifiers of two topics' partitions. A prime: whatever the parallelism, the first
@@ -62,7 +62,7 @@ pub(super) enum Presence {
 pub(super) struct Block {
     records: BinaryBuilder,
     offsets: Vec<i64>,
-    pub(super) gathered: Gathered,
+    pub(super) gathered: GatheredMetadata,
 }
 
 impl Block {
@@ -70,12 +70,12 @@ impl Block {
         Block {
             records: BinaryBuilder::with_capacity(records, bytes),
             offsets: Vec::with_capacity(records),
-            gathered: Gathered::default(),
+            gathered: GatheredMetadata::default(),
         }
     }
 
     /// The raw records and their offsets.
-    pub(super) fn finish(mut self) -> (BinaryArray, Vec<i64>, Gathered) {
+    pub(super) fn finish(mut self) -> (BinaryArray, Vec<i64>, GatheredMetadata) {
         (self.records.finish(), self.offsets, self.gathered)
     }
 }
@@ -128,7 +128,7 @@ impl Partition {
 
     /// Adds a record, unless it lies beyond the end. Returns where to gather its metadata. `None` is a
     /// tombstone.
-    pub(super) fn push(&mut self, offset: i64, record: Option<&[u8]>) -> Option<&mut Gathered> {
+    pub(super) fn push(&mut self, offset: i64, record: Option<&[u8]>) -> Option<&mut GatheredMetadata> {
         if self.received.is_some_and(|next| offset < next) {
             // The partition was started again while later records were in flight.
             return None;

@@ -22,18 +22,18 @@ pub(super) enum Bound {
 }
 
 /// The names of the options for the start or the end.
-struct Names {
+struct OptionNames {
     mode: &'static str,
     timestamp: &'static str,
     offsets: &'static str,
 }
 
-const STARTUP: Names = Names {
+const STARTUP: OptionNames = OptionNames {
     mode: "scan.startup.mode",
     timestamp: "scan.startup.timestamp-millis",
     offsets: "scan.startup.specific-offsets",
 };
-const BOUNDED: Names = Names {
+const BOUNDED: OptionNames = OptionNames {
     mode: "scan.bounded.mode",
     timestamp: "scan.bounded.timestamp-millis",
     offsets: "scan.bounded.specific-offsets",
@@ -58,14 +58,14 @@ const GROUP: &str = "group-offsets";
 const TIMESTAMP: &str = "timestamp";
 const SPECIFIC: &str = "specific-offsets";
 
-impl Names {
+impl OptionNames {
     /// The bound for a mode. `None`: the mode is the first one.
     fn read(&self, mode: Option<&str>, options: &mut Options<'_>) -> Result<Option<Bound>> {
         let ms = options.number::<i64>(self.timestamp)?;
         let offsets = options.string(self.offsets).map(|text| self.offsets(text)).transpose()?;
-        let unused = |option: &str, of: &str| {
+        let unused = |option: &str, value: &str| {
             Err(Error::user(format!("'{option}' is given, but not the mode that uses it"))
-                .remedy(format!("add '{}' = '{of}'", self.mode)))
+                .remedy(format!("add '{}' = '{value}'", self.mode)))
         };
         match mode {
             Some(TIMESTAMP) => {}

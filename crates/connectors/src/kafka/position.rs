@@ -14,7 +14,7 @@ use anabranch_operators::Positions;
 use super::start::BEGINNING;
 use super::table::Table;
 use super::topic_id::TopicId;
-use super::topics::{Found, may_be};
+use super::topics::{FoundTopic, may_be};
 use crate::positions::{foreign, number, unreadable};
 
 /// The text for the beginning of a partition.
@@ -77,7 +77,7 @@ pub(super) fn topic_of(name: &str) -> Option<&str> {
 
 /// Parsed positions.
 #[derive(Debug, Default)]
-pub(super) struct Known {
+pub(super) struct KnownPositions {
     /// By topic index and partition.
     pub(super) positions: BTreeMap<(usize, i32), Position>,
     /// For missing topics of a pattern, by name and partition: the topics may come back.
@@ -89,10 +89,15 @@ pub(super) struct Known {
 }
 
 /// The positions in `from` for these topics. All are checked, not only those of this task.
-pub(super) fn parse(from: &Positions, table: &Table, topics: &[Found], table_name: &str) -> Result<Known> {
+pub(super) fn parse(
+    from: &Positions,
+    table: &Table,
+    topics: &[FoundTopic],
+    table_name: &str,
+) -> Result<KnownPositions> {
     let index_of: BTreeMap<&str, usize> =
         topics.iter().enumerate().map(|(index, topic)| (topic.name.as_str(), index)).collect();
-    let mut known = Known::default();
+    let mut known = KnownPositions::default();
     for (name, text) in from {
         let position = || {
             Position::parse(text).ok_or_else(|| {

@@ -12,7 +12,7 @@ use arrow::compute::{filter, filter_record_batch, take_record_batch};
 use arrow::datatypes::Int64Type;
 
 use super::attached::{AttachedRows, Attachments, Outgoing};
-use super::content::Content;
+use super::content::ValueFormat;
 use super::key::KeyEncoder;
 use super::table::Table;
 use crate::format::Encode;
@@ -44,7 +44,7 @@ pub(super) struct Encoded {
 
 impl Records {
     /// For a table. The value may omit the columns of the key.
-    pub(super) fn new(table: &Table, content: &Content, spec: &SinkSpec) -> Result<Records> {
+    pub(super) fn new(table: &Table, content: &ValueFormat, spec: &SinkSpec) -> Result<Records> {
         let all = 0..spec.schema.fields().len();
         let is_left_out = |column: &usize| {
             let is_of_key = table.key_fields.contains(spec.schema.field(*column).name());
@@ -55,8 +55,8 @@ impl Records {
         Ok(Records {
             keys: KeyEncoder::new(table, &spec.schema)?,
             values: match content {
-                Content::Rows(format) => Values::Rows(format.encoder(&value)?),
-                Content::Changes(changes) => Values::Changes(changes.encoder(&value)?),
+                ValueFormat::Rows(format) => Values::Rows(format.encoder(&value)?),
+                ValueFormat::Changes(changes) => Values::Changes(changes.encoder(&value)?),
             },
             columns: (columns.len() < all.len()).then_some(columns),
             weight: spec.updating.then_some(all.end),
@@ -137,8 +137,8 @@ impl Records {
 impl Encoded {
     /// Memory of the records.
     pub(super) fn bytes(&self) -> usize {
-        let of = |array: &BinaryArray| array.get_array_memory_size();
-        of(&self.values) + self.keys.as_ref().map_or(0, of) + self.attached.bytes()
+        let bytes = |array: &BinaryArray| array.get_array_memory_size();
+        bytes(&self.values) + self.keys.as_ref().map_or(0, bytes) + self.attached.bytes()
     }
 
     /// The records from `first` on.

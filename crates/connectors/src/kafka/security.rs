@@ -49,7 +49,7 @@ impl Properties {
     /// Translates the options of a table.
     pub(super) fn new(given: &[(&str, &str)]) -> Result<Properties> {
         let mut properties = Properties::default();
-        let stores = Stores::of(given);
+        let stores = Stores::from_options(given);
         for (name, value) in given {
             properties.add(name, value, &stores).map_err(|error| error.at(format!("option 'properties.{name}'")))?;
         }
@@ -134,7 +134,7 @@ struct Stores {
 }
 
 impl Stores {
-    fn of(given: &[(&str, &str)]) -> Stores {
+    fn from_options(given: &[(&str, &str)]) -> Stores {
         let is = |name: &str, kind: &str| {
             given.iter().any(|(known, value)| *known == name && value.trim().eq_ignore_ascii_case(kind))
         };
@@ -205,8 +205,8 @@ mod tests {
         Properties::new(given).unwrap().native
     }
 
-    fn pairs(of: &[(&str, &str)]) -> Vec<(String, String)> {
-        of.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect()
+    fn pairs(options: &[(&str, &str)]) -> Vec<(String, String)> {
+        options.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect()
     }
 
     #[test]

@@ -20,7 +20,7 @@ use super::client::{self, Producer, patiently, unanswered};
 use super::create::ensure_topic;
 use super::exact::Committer;
 use super::native::{Topic, flush};
-use super::outage::Outage;
+use super::outage::BrokerOutage;
 use super::records::{Encoded, Records};
 use super::table::{Partitioner, Table};
 use super::window::Window;
@@ -57,7 +57,7 @@ pub(super) struct KafkaSink {
     window: Window,
     topic: Topic,
     client: Arc<Producer>,
-    outage: Outage,
+    outage: BrokerOutage,
     host: Arc<dyn Host>,
     /// For a job with checkpoints.
     committer: Option<Committer>,
@@ -138,7 +138,7 @@ impl KafkaSink {
             window: Window::new(table.batch(), at_a_time),
             topic: Topic::of_producer(&client, &name)?,
             client,
-            outage: Outage::of_writer(&table, context),
+            outage: BrokerOutage::of_writer(&table, context),
             host: Arc::clone(&context.host),
             table,
             committer,
@@ -173,7 +173,7 @@ impl KafkaSink {
             return;
         }
         match self.client.client().fetch_metadata(Some(&self.name), ANSWER) {
-            Ok(_) => self.outage.ends(self.clock.now()),
+            Ok(_) => self.outage.ends(),
             Err(_) => self.outage.begins(self.clock.now(), &self.client.context().reason()),
         }
         *waiting_since = self.clock.now();
@@ -216,7 +216,7 @@ impl KafkaSink {
             let flushed = flush(&self.client, wait);
             self.check_deliveries()?;
             if flushed {
-                self.outage.ends(self.clock.now());
+                self.outage.ends();
                 if self.waiting.is_empty() {
                     return Ok(());
                 }

@@ -5,7 +5,7 @@ use std::ffi::CStr;
 
 use rdkafka::error::RDKafkaErrorCode;
 
-use super::metadata::Wanted;
+use super::metadata::WantedMetadata;
 use super::native::{Element, Received};
 use super::partition::Partition;
 
@@ -67,7 +67,7 @@ pub(super) struct Failure {
 pub(super) fn accept(
     partitions: &mut [Partition],
     slots: &mut Slots,
-    wanted: Wanted,
+    wanted: WantedMetadata,
     received: &Received<'_>,
 ) -> Result<(), Failure> {
     let slot = slots.find_named(received.topic, received.partition);

@@ -18,7 +18,7 @@ use super::client::{self, Consumer, is_permanent, outage, silent};
 use super::commits::{Commits, GroupOffsets};
 use super::metadata::{Records, RowReader};
 use super::native::{Queue, Topic};
-use super::outage::Outage;
+use super::outage::BrokerOutage;
 use super::partition::{Block, Partition, Presence, partition_id};
 use super::position::{self, Position};
 use super::slots::{Failure, Slots, accept};
@@ -58,7 +58,7 @@ pub(super) struct KafkaSource {
     slots: Slots,
     commits: Option<Commits>,
     watch: Watch,
-    outage: Outage,
+    outage: BrokerOutage,
     topics: Vec<ReadTopic>,
     queue: Queue,
     client: Arc<Consumer>,
@@ -108,7 +108,7 @@ impl KafkaSource {
             slots: Slots::default(),
             commits: group.map(|group| Commits::new(client.clone(), group)),
             watch: Watch::start(client.clone(), table.subscription.clone(), watched, table.watch_interval)?,
-            outage: Outage::of_reader(&table, context),
+            outage: BrokerOutage::of_reader(&table, context),
             topics: Vec::new(),
             queue: Queue::new(&client)?,
             client,
@@ -239,7 +239,7 @@ impl KafkaSource {
             self.is_unverified.set(true);
             self.client.context().answered();
             if self.outage.since().is_some() {
-                self.outage.ends(self.clock.now());
+                self.outage.ends();
             }
         }
         if let Some(Failure { slot, code, reason }) = failed {
@@ -259,8 +259,9 @@ impl KafkaSource {
         let end = partition.end;
         if let Some(block) = partition.take_block() {
             let name = &self.topics[topic].name;
-            let of = PartitionName { id, topic: name, partition: number };
-            let (rows, position) = decode(&mut self.rows, &of, block).map_err(|error| error.at(of.text()))?;
+            let name_of_partition = PartitionName { id, topic: name, partition: number };
+            let (rows, position) = decode(&mut self.rows, &name_of_partition, block)
+                .map_err(|error| error.at(name_of_partition.text()))?;
             self.ready.push_back((Polled::Rows(rows), position.map(|position| (slot, position))));
         }
         if just_ended {
@@ -303,7 +304,7 @@ impl KafkaSource {
         }
         match self.client.fetch_metadata(self.topics.first().map(|topic| topic.name.as_str()), LAST_QUESTION) {
             Ok(_) => {
-                self.outage.ends(self.clock.now());
+                self.outage.ends();
                 Ok(())
             }
             Err(_) => Err(outage(self.client.context(), &self.table)),
@@ -371,13 +372,13 @@ impl Source for KafkaSource {
     }
 
     fn lag_rows(&self) -> Option<u64> {
-        let of = |partition: &Partition| {
+        let buffered = |partition: &Partition| {
             // Before the first record, the position may be a logical offset.
             let end = self.topics[partition.topic].handle.end(partition.partition)?;
             let next = partition.output_position().next.max(0);
             Some(u64::try_from(end.min(partition.end.unwrap_or(i64::MAX)) - next).unwrap_or(0))
         };
-        self.partitions.iter().filter(|partition| partition.is_read()).map(of).sum()
+        self.partitions.iter().filter(|partition| partition.is_read()).map(buffered).sum()
     }
 
     fn epoch_done(&mut self, epoch: Epoch) -> Result<()> {
@@ -411,16 +412,17 @@ impl PartitionName<'_> {
 }
 
 /// Decodes a block. Also returns the position after it.
-fn decode(reader: &mut RowReader, of: &PartitionName<'_>, block: Block) -> Result<(Rows, Option<i64>)> {
+fn decode(reader: &mut RowReader, partition: &PartitionName<'_>, block: Block) -> Result<(Rows, Option<i64>)> {
     let (records, offsets, gathered) = block.finish();
-    let beside = Records { topic: of.topic, partition: of.partition, offsets: &offsets, gathered: &gathered };
+    let beside =
+        Records { topic: partition.topic, partition: partition.partition, offsets: &offsets, gathered: &gathered };
     let (batch, malformed) = reader.read(&records, &beside)?;
-    let place = of.text();
+    let place = partition.text();
     let malformed = malformed.into_iter().map(|(index, error)| Malformed {
         place: format!("{place} offset {}", offsets[index]),
         error: if records.is_null(index) { format!("{error} (a tombstone: the record has no value)") } else { error },
         record: if records.is_null(index) { Vec::new() } else { records.value(index).to_vec() },
     });
-    let rows = Rows { partition: of.id, malformed: malformed.collect(), batch };
+    let rows = Rows { partition: partition.id, malformed: malformed.collect(), batch };
     Ok((rows, offsets.last().map(|offset| offset + 1)))
 }

@@ -14,7 +14,7 @@ use regex::Regex;
 use super::client::{Consumer, patiently, unanswered};
 use super::position::topic_of;
 use super::table::{Table, fields};
-use super::topics::{self, Found, Topics, unknown_topic};
+use super::topics::{self, FoundTopic, Topics, unknown_topic};
 use crate::Options;
 
 /// Internal topics of the brokers.
@@ -86,9 +86,9 @@ impl Subscription {
             // Some topics may have been created after the other readers were opened.
             return ask();
         }
-        let mut list = || Ok(none_away(ask()?)?.found.iter().map(Found::text).collect());
+        let mut list = || Ok(none_away(ask()?)?.found.iter().map(FoundTopic::text).collect());
         let agreed = host.agreed(&format!("{} of table {name}", self.text()), &mut list)?;
-        let found = agreed.iter().map(|text| Found::parse(text)).collect::<Option<Vec<_>>>();
+        let found = agreed.iter().map(|text| FoundTopic::parse(text)).collect::<Option<Vec<_>>>();
         let mut found = found.ok_or_else(|| Error::internal("topics without their partitions"))?;
         if positions.is_some() {
             // The topics of a bounded table were determined at its start.

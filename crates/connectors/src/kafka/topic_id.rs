@@ -14,7 +14,7 @@ pub(super) struct TopicId(u128);
 
 impl TopicId {
     /// From the two halves that the client gives. Zero is no identity.
-    pub(super) fn of(most: i64, least: i64) -> Option<TopicId> {
+    pub(super) fn from_halves(most: i64, least: i64) -> Option<TopicId> {
         let id = (u128::from(most.cast_unsigned()) << 64) | u128::from(least.cast_unsigned());
         (id != 0).then_some(TopicId(id))
     }
@@ -54,12 +54,12 @@ mod tests {
     #[test]
     fn identities_are_written_as_kafka_does() {
         // What Kafka's tools print for these bits.
-        let id = TopicId::of(0x0123_4567_89ab_cdef, 0x0011_2233_4455_66f7).unwrap();
+        let id = TopicId::from_halves(0x0123_4567_89ab_cdef, 0x0011_2233_4455_66f7).unwrap();
         assert_eq!(id.to_string(), "ASNFZ4mrze8AESIzRFVm9w");
-        for id in [id, TopicId(1), TopicId(u128::MAX), TopicId::of(-1, 0).unwrap()] {
+        for id in [id, TopicId(1), TopicId(u128::MAX), TopicId::from_halves(-1, 0).unwrap()] {
             assert_eq!(TopicId::parse(&id.to_string()), Some(id));
         }
-        assert_eq!(TopicId::of(0, 0), None);
+        assert_eq!(TopicId::from_halves(0, 0), None);
         for wrong in
             ["", "ASNFZ4mrze8AESIzRFVm9", "ASNFZ4mrze8AESIzRFVm9x", "ASNFZ4mrze8AESIzRFVm9w=", "ASNFZ4mrze8AESIzRFVm+w"]
         {

@@ -14,28 +14,28 @@ use super::topic_id::TopicId;
 
 /// An existing topic.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Found {
+pub(super) struct FoundTopic {
     pub(super) name: String,
     /// `None`: the brokers are older than topic identities.
     pub(super) id: Option<TopicId>,
     pub(super) partitions: i32,
 }
 
-impl Found {
+impl FoundTopic {
     /// The text form in which tasks share it.
     pub(super) fn text(&self) -> String {
         let id = self.id.map_or_else(|| "-".to_owned(), |id| id.to_string());
         format!("{} {id} {}", self.partitions, self.name)
     }
 
-    pub(super) fn parse(text: &str) -> Option<Found> {
+    pub(super) fn parse(text: &str) -> Option<FoundTopic> {
         let mut parts = text.splitn(3, ' ');
         let partitions = parts.next()?.parse().ok()?;
         let id = match parts.next()? {
             "-" => None,
             id => Some(TopicId::parse(id)?),
         };
-        Some(Found { name: parts.next()?.to_owned(), id, partitions })
+        Some(FoundTopic { name: parts.next()?.to_owned(), id, partitions })
     }
 }
 
@@ -48,7 +48,7 @@ pub(super) fn may_be(id: Option<TopicId>, known: Option<TopicId>) -> bool {
 #[derive(Debug, Default)]
 pub(super) struct Topics {
     /// By name.
-    pub(super) found: Vec<Found>,
+    pub(super) found: Vec<FoundTopic>,
     /// Known topics that the brokers do not know: they have been deleted.
     pub(super) gone: BTreeSet<String>,
     /// Known topics that may exist, but cannot be read, with the reason.
@@ -71,7 +71,7 @@ pub(super) fn ask(
     let asked: Vec<&str> = names.iter().map(String::as_str).collect();
     for (name, answer) in names.iter().zip(describe(client, &asked, wait)?) {
         match answer {
-            Ok(Described { id, partitions }) => topics.found.push(Found { name: name.clone(), id, partitions }),
+            Ok(Described { id, partitions }) => topics.found.push(FoundTopic { name: name.clone(), id, partitions }),
             Err(code) if is_passing(code) => topics.passes = true,
             Err(_) if !known.contains(name) => {}
             Err(RDKafkaErrorCode::UnknownTopicOrPartition | RDKafkaErrorCode::UnknownTopic) => {
@@ -102,10 +102,10 @@ mod tests {
     #[test]
     fn topics_are_shared_as_text() {
         for text in ["3 - a", "1 ASNFZ4mrze8AESIzRFVm9w orders.eu"] {
-            assert_eq!(Found::parse(text).map(|found| found.text()).as_deref(), Some(text));
+            assert_eq!(FoundTopic::parse(text).map(|found| found.text()).as_deref(), Some(text));
         }
         for wrong in ["", "a", "3 a", "3 x a", "x - a"] {
-            assert_eq!(Found::parse(wrong), None, "{wrong}");
+            assert_eq!(FoundTopic::parse(wrong), None, "{wrong}");
         }
     }
 }

@@ -25,9 +25,9 @@ use rdkafka::producer::Producer as _;
 use rdkafka::topic_partition_list::{Offset, TopicPartitionList};
 
 use super::client::{self, Consumer, LOOK, Producer, is_permanent, patiently, silent};
-use super::held::{Content, Record};
+use super::held::{HeldRecords, Record};
 use super::native::{Topic, flush};
-use super::outage::Outage;
+use super::outage::BrokerOutage;
 use super::sink::{ACKNOWLEDGED, ROOM, undeliverable};
 use super::table::Table;
 use super::window::Window;
@@ -68,7 +68,7 @@ pub(super) struct Bounds<'a> {
     pub(super) clock: &'a dyn Clock,
     pub(super) host: &'a dyn Host,
     /// Notifies the user while requests fail.
-    pub(super) outage: &'a RefCell<Outage>,
+    pub(super) outage: &'a RefCell<BrokerOutage>,
 }
 
 impl Bounds<'_> {
@@ -107,8 +107,7 @@ impl Identity {
     }
 }
 
-/// A committed epoch.
-struct Done {
+struct CommittedEpoch {
     epoch: i64,
     /// The checksum of its records.
     checksum: String,
@@ -121,7 +120,7 @@ pub(super) struct Transactor {
     topic_name: String,
     group: Arc<ConsumerGroupMetadata>,
     /// The last committed epoch.
-    done: Option<Done>,
+    done: Option<CommittedEpoch>,
     topic: Topic,
     client: Arc<Producer>,
 }
@@ -139,7 +138,7 @@ impl Transactor {
         let longest = table.connection_timeout;
         repeated(&client, bounds, move |client, wait| client.init_transactions(wait.min(longest)))?
             .map_err(|error| classify(&client, table, identity, &error))?;
-        let (done, group) = done(table, identity, topic, bounds)?;
+        let (done, group) = committed_epoch(table, identity, topic, bounds)?;
         let topic_name = topic.to_owned();
         Ok(Transactor {
             table: table.clone(),
@@ -158,7 +157,12 @@ impl Transactor {
     }
 
     /// Commits an epoch's records, unless they are already committed.
-    pub(super) fn commit(&mut self, epoch: Epoch, content: &Content<'_>, bounds: &Bounds<'_>) -> Result<(), Failure> {
+    pub(super) fn commit(
+        &mut self,
+        epoch: Epoch,
+        content: &HeldRecords<'_>,
+        bounds: &Bounds<'_>,
+    ) -> Result<(), Failure> {
         let number = i64::try_from(epoch.0).map_err(|_| Error::internal(format!("epoch {}", epoch.0)))?;
         let checksum = format!("{:016x}", content.checksum);
         if self.is_done(number, &checksum)? {
@@ -181,7 +185,7 @@ impl Transactor {
         let group = self.group.clone();
         self.patiently(bounds, move |client, wait| client.send_offsets_to_transaction(&offset, &group, wait))?;
         self.patiently(bounds, |client, wait| client.commit_transaction(wait))?;
-        self.done = Some(Done { epoch: number, checksum });
+        self.done = Some(CommittedEpoch { epoch: number, checksum });
         Ok(())
     }
 
@@ -283,7 +287,7 @@ impl Transactor {
 /// The approximate number of partitions that get records of an epoch at the same time, judged by its first
 /// records. For a record with a key the client chooses, and without a key the client stays with one partition
 /// for some milliseconds.
-fn partitions_at_a_time(content: &Content<'_>) -> u32 {
+fn partitions_at_a_time(content: &HeldRecords<'_>) -> u32 {
     let mut partitions = BTreeSet::new();
     for record in content.records().take(SEEN) {
         match (record.partition < 0, record.content.key.is_some()) {
@@ -334,12 +338,12 @@ fn bounded<C: Send + Sync + 'static, T: Send + 'static>(
 }
 
 /// The last epoch that a task's transactions have committed, and the consumer group whose offset records it.
-fn done(
+fn committed_epoch(
     table: &Table,
     identity: &Identity,
     topic: &str,
     bounds: &Bounds<'_>,
-) -> Result<(Option<Done>, ConsumerGroupMetadata), Failure> {
+) -> Result<(Option<CommittedEpoch>, ConsumerGroupMetadata), Failure> {
     let client = Arc::new(client::group_client(table, &identity.name)?);
     let mut asked = TopicPartitionList::new();
     asked.add_partition(topic, OFFSET_PARTITION);
@@ -363,14 +367,13 @@ fn done(
         code => Failure::Final(silent(client.context(), table, table.connection_timeout, code)),
     })?;
     let committed = offsets.elements().first().and_then(|element| match element.offset() {
-        Offset::Offset(epoch) => Some(Done { epoch, checksum: element.metadata().to_owned() }),
+        Offset::Offset(epoch) => Some(CommittedEpoch { epoch, checksum: element.metadata().to_owned() }),
         _ => None,
     });
     let group = client.group_metadata().ok_or_else(|| Error::internal("the client tells nothing of its group"))?;
     Ok((committed, group))
 }
 
-/// The failure for an error of the client.
 fn classify(client: &Producer, table: &Table, identity: &Identity, error: &KafkaError) -> Failure {
     let code = error.rdkafka_error_code();
     let (is_fatal, code, reason) = match client.client().fatal_error() {

@@ -15,7 +15,7 @@ use anabranch_operators::{Connector, Positions, Sink, Source, TaskContext};
 use arrow::datatypes::SchemaRef;
 
 use super::attached::WRITTEN;
-use super::content::Content;
+use super::content::ValueFormat;
 use super::metadata::{self, DELETED, ORDER, RowReader};
 use super::open_sink;
 use super::places::Bound;
@@ -32,7 +32,7 @@ use crate::guarantee::Guarantee;
 pub struct UpsertKafkaConnector;
 
 /// The options of a table, without its key.
-fn parse(spec: &ConnectorSpec) -> Result<(Table, Content)> {
+fn parse(spec: &ConnectorSpec) -> Result<(Table, ValueFormat)> {
     let mut options = Options::new(spec);
     let table = Table::parse_upserted(&mut options)?;
     let format = Format::required(&mut options, "value.format")?;
@@ -43,7 +43,7 @@ fn parse(spec: &ConnectorSpec) -> Result<(Table, Content)> {
         return Err(Error::user("option 'scan.startup.mode': a table of versions is read from its beginning")
             .remedy("omit the option"));
     }
-    Ok((table, Content::Rows(format)))
+    Ok((table, ValueFormat::Rows(format)))
 }
 
 impl Connector for UpsertKafkaConnector {
@@ -68,7 +68,7 @@ impl Connector for UpsertKafkaConnector {
     fn source(&self, spec: &SourceSpec, context: &TaskContext, from: Option<&Positions>) -> Result<Box<dyn Source>> {
         let open = || {
             let (table, content) = parse(&spec.connector)?;
-            let key = RecordKey::of(&table, &spec.declared, spec.key.clone(), true)?;
+            let key = RecordKey::new(&table, &spec.declared, spec.key.clone(), true)?;
             let rows = RowReader::new(&content, spec, Some(&key))?;
             Ok(Box::new(KafkaSource::open(table, &spec.table, rows, context, from)?) as Box<dyn Source>)
         };

@@ -25,7 +25,7 @@ pub(super) struct RecordKey {
 
 impl RecordKey {
     /// The key of a table's records, with these of the declared columns.
-    pub(super) fn of(table: &Table, declared: &Schema, columns: Vec<usize>, deletes: bool) -> Result<RecordKey> {
+    pub(super) fn new(table: &Table, declared: &Schema, columns: Vec<usize>, deletes: bool) -> Result<RecordKey> {
         let format = table.key_format.clone().ok_or_else(|| Error::internal("a key without a format"))?;
         let schema = table.key_schema(declared, &columns)?;
         Ok(RecordKey { format, columns, schema, in_values: !table.without_key, deletes })
@@ -66,7 +66,7 @@ pub(super) struct Versions {
 }
 
 /// The keys or the values of records, decoded without the missing ones.
-struct Side<'a> {
+struct DecodedSide<'a> {
     records: &'a BinaryArray,
     columns: Vec<ArrayRef>,
     /// By index among the present ones.
@@ -84,14 +84,14 @@ enum DecodedPart {
     Row(u32),
 }
 
-impl<'a> Side<'a> {
-    fn of(decoder: &mut dyn Decode, records: &'a BinaryArray) -> Result<Side<'a>> {
+impl<'a> DecodedSide<'a> {
+    fn decode(decoder: &mut dyn Decode, records: &'a BinaryArray) -> Result<DecodedSide<'a>> {
         let Decoded { batch, malformed } = match records.null_count() {
             0 => decoder.decode(records)?,
             _ => decoder.decode(filter(records, &is_not_null(records)?)?.as_binary::<i32>())?,
         };
         let (columns, malformed) = (batch.columns().to_vec(), malformed.into_iter().peekable());
-        Ok(Side { records, columns, malformed, present: 0, decoded: 0, rows: Vec::with_capacity(records.len()) })
+        Ok(DecodedSide { records, columns, malformed, present: 0, decoded: 0, rows: Vec::with_capacity(records.len()) })
     }
 
     /// The part of this record. Records must be queried in order.
@@ -126,8 +126,8 @@ pub(super) fn decode(
     of_keys: &mut KeyReader,
     (values, keys): (&BinaryArray, &BinaryArray),
 ) -> Result<Versions> {
-    let mut of_value = Side::of(of_values, values)?;
-    let mut of_key = Side::of(of_keys.decoder.as_mut(), keys)?;
+    let mut of_value = DecodedSide::decode(of_values, values)?;
+    let mut of_key = DecodedSide::decode(of_keys.decoder.as_mut(), keys)?;
     let (mut good, mut malformed) = (Vec::new(), Vec::new());
     for index in 0..values.len() {
         let key = match (of_key.part(index), &of_keys.refusal) {

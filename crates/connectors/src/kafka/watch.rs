@@ -13,7 +13,7 @@ use rdkafka::consumer::Consumer as _;
 
 use super::client::Consumer;
 use super::subscription::Subscription;
-use super::topics::{Found, Topics};
+use super::topics::{FoundTopic, Topics};
 
 /// Time limit of a request: the job's end waits for it.
 const ANSWER: Duration = Duration::from_secs(1);
@@ -22,11 +22,10 @@ const ANSWER: Duration = Duration::from_secs(1);
 /// and a busy one may answer late.
 const CONFIRM: Duration = Duration::from_secs(1);
 
-/// Observations.
 #[derive(Debug)]
 pub(super) enum Observation {
     /// The present topics, and known topics that do not exist any more.
-    Topics { found: Vec<Found>, gone: BTreeSet<String> },
+    Topics { found: Vec<FoundTopic>, gone: BTreeSet<String> },
     /// No broker has answered.
     Silence,
 }

@@ -24,7 +24,7 @@ pub(super) struct Cache {
     rows: RowConverter,
     /// Encodes keys, once their types are known.
     keys: Option<(Vec<DataType>, RowConverter)>,
-    entries: BTreeMap<Arc<[u8]>, Entry>,
+    entries: BTreeMap<Arc<[u8]>, CacheEntry>,
     /// Keys by their last use.
     used: BTreeMap<u64, Arc<[u8]>>,
     uses: u64,
@@ -32,7 +32,7 @@ pub(super) struct Cache {
     bytes_held: usize,
 }
 
-struct Entry {
+struct CacheEntry {
     rows: Vec<OwnedRow>,
     bytes: usize,
     written: Nanos,
@@ -40,14 +40,14 @@ struct Entry {
     use_number: u64,
 }
 
-impl Entry {
+impl CacheEntry {
     fn counts(&self) -> u64 {
         (self.rows.len() as u64).max(1)
     }
 }
 
 /// The result of a lookup in the cache.
-pub(super) struct Known {
+pub(super) struct CachedRows {
     pub(super) rows: RecordBatch,
     /// The keys that are not cached, if any.
     pub(super) missing: Option<RecordBatch>,
@@ -76,8 +76,7 @@ impl Cache {
         })
     }
 
-    /// The cached rows of these keys.
-    pub(super) fn get(&mut self, keys: &RecordBatch, now: Nanos) -> Result<Known> {
+    pub(super) fn get(&mut self, keys: &RecordBatch, now: Nanos) -> Result<CachedRows> {
         let encoded = self.key_bytes(keys.columns())?;
         let (mut found, mut missing) = (Vec::new(), Vec::new());
         for (row, key) in encoded.iter().enumerate() {
@@ -94,7 +93,7 @@ impl Cache {
             true => None,
             false => Some(taken(keys, &UInt32Array::from(missing))?),
         };
-        Ok(Known { rows, missing, hits: found.len() as u64 })
+        Ok(CachedRows { rows, missing, hits: found.len() as u64 })
     }
 
     /// Caches the answer for keys.
@@ -138,7 +137,7 @@ impl Cache {
         self.remove(&key);
         self.uses += 1;
         let bytes = ENTRY_BYTES + key.len() + rows.iter().map(|row| row.as_ref().len() + 32).sum::<usize>();
-        let entry = Entry { rows, bytes, written: now, accessed: now, use_number: self.uses };
+        let entry = CacheEntry { rows, bytes, written: now, accessed: now, use_number: self.uses };
         self.rows_held += entry.counts();
         self.bytes_held += bytes;
         self.used.insert(self.uses, Arc::clone(&key));
@@ -263,31 +262,31 @@ mod tests {
     const UNBOUNDED: PartialCache =
         PartialCache { rows_max: None, expire_after_write_ms: None, expire_after_access_ms: None, keeps_missing: true };
 
-    fn keys(of: &[i64]) -> RecordBatch {
+    fn keys(numbers: &[i64]) -> RecordBatch {
         let schema = Arc::new(Schema::new(vec![Field::new("id", DataType::Int64, false)]));
-        RecordBatch::try_new(schema, vec![Arc::new(Int64Array::from(of.to_vec()))]).expect("keys")
+        RecordBatch::try_new(schema, vec![Arc::new(Int64Array::from(numbers.to_vec()))]).expect("keys")
     }
 
-    fn rows(cache: &Cache, of: &[(i64, &str)]) -> RecordBatch {
+    fn rows(cache: &Cache, pairs: &[(i64, &str)]) -> RecordBatch {
         let columns: Vec<ArrayRef> = vec![
-            Arc::new(of.iter().map(|row| row.0).collect::<Int64Array>()),
-            Arc::new(of.iter().map(|row| Some(row.1)).collect::<StringViewArray>()),
+            Arc::new(pairs.iter().map(|row| row.0).collect::<Int64Array>()),
+            Arc::new(pairs.iter().map(|row| Some(row.1)).collect::<StringViewArray>()),
         ];
         RecordBatch::try_new(Arc::clone(&cache.schema), columns).expect("rows")
     }
 
     /// The names that were found, and the keys that were not.
-    fn get(cache: &mut Cache, of: &[i64], ms: u64) -> (Vec<String>, Vec<i64>) {
-        let known = cache.get(&keys(of), Nanos(ms * 1_000_000)).expect("an answer");
+    fn get(cache: &mut Cache, asked: &[i64], ms: u64) -> (Vec<String>, Vec<i64>) {
+        let known = cache.get(&keys(asked), Nanos(ms * 1_000_000)).expect("an answer");
         let names = known.rows.column(1).as_string_view().iter().flatten().map(str::to_owned).collect();
         let missing = known.missing.map(|keys| keys.column(0).as_primitive::<Int64Type>().values().to_vec());
         let missing = missing.unwrap_or_default();
-        assert_eq!(known.hits as usize, of.len() - missing.len());
+        assert_eq!(known.hits as usize, asked.len() - missing.len());
         (names, missing)
     }
 
-    fn put(cache: &mut Cache, asked: &[i64], of: &[(i64, &str)], ms: u64) {
-        let rows = rows(cache, of);
+    fn put(cache: &mut Cache, asked: &[i64], pairs: &[(i64, &str)], ms: u64) {
+        let rows = rows(cache, pairs);
         cache.put(&keys(asked), &rows, Nanos(ms * 1_000_000)).expect("room");
     }
 
@@ -352,8 +351,8 @@ mod tests {
     fn of_an_answer_for_several_each_gets_the_rows_of_its_own_keys() {
         let cache = cache(UNBOUNDED);
         let answer = rows(&cache, &[(1, "a"), (2, "b"), (3, "c"), (2, "d")]);
-        let names = |of: &[i64]| -> Vec<String> {
-            let own = only(&answer, &keys(of), &[0]).expect("rows");
+        let names = |asked: &[i64]| -> Vec<String> {
+            let own = only(&answer, &keys(asked), &[0]).expect("rows");
             own.column(1).as_string_view().iter().flatten().map(str::to_owned).collect()
         };
         assert_eq!(names(&[2, 4]), texts(&["b", "d"]));

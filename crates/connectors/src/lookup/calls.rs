@@ -10,12 +10,13 @@ use std::time::Duration;
 
 use anabranch_dataflow::LookupJoinSpec;
 use anabranch_model::{Error, Result, batch_bytes};
-use anabranch_operators::{Answer, LookupContext, Waiting};
+use anabranch_operators::{LookupContext, PendingRows, Waiting};
 use arrow::array::RecordBatch;
 use arrow::compute::concat_batches;
 
 use super::cache::{Cache, different, only};
-use super::{Caller, Calling, Failed, LOOK, Outage, lock};
+use super::{Caller, Calling, Failed, LOOK, lock};
+use crate::outage::Outage;
 
 /// Pause before the first retry; it doubles for each further one.
 const PAUSE: Duration = Duration::from_secs(1);
@@ -29,7 +30,7 @@ struct Ask {
 
 /// The answer for a batch of rows, until it is complete.
 struct Gathering {
-    answer: Arc<Answer>,
+    answer: Arc<PendingRows>,
     parts: Mutex<Parts>,
 }
 
@@ -42,21 +43,21 @@ struct Parts {
 
 impl Gathering {
     /// Adds the rows for these keys, out of an answer for more keys.
-    fn give(&self, (keys, called): (&RecordBatch, usize), rows: &Arc<RecordBatch>, shared: &Shared) -> Result<()> {
+    fn add(&self, (keys, called): (&RecordBatch, usize), rows: &Arc<RecordBatch>, shared: &Shared) -> Result<()> {
         let mut parts = lock(&self.parts);
         match parts.missing {
             0 => return Ok(()),
             // Rows that several batches share are indexed once, and counted once.
             1 if parts.rows.is_empty() => {
                 let bytes = batch_bytes(rows) / called.max(1);
-                self.answer.give_counted(Arc::clone(rows), Waiting::new(&shared.waiting, bytes));
+                self.answer.complete_counted(Arc::clone(rows), Waiting::new(&shared.waiting, bytes));
             }
             missing => {
                 parts.rows.push(only(rows, keys, &shared.key_columns)?);
                 if missing == 1 {
                     let all = concat_batches(&rows.schema(), &parts.rows)?;
                     let waiting = Waiting::new(&shared.waiting, batch_bytes(&all));
-                    self.answer.give_counted(Arc::new(all), waiting);
+                    self.answer.complete_counted(Arc::new(all), waiting);
                 }
             }
         }
@@ -68,7 +69,7 @@ impl Gathering {
         let mut parts = lock(&self.parts);
         if parts.missing > 0 {
             parts.missing = 0;
-            self.answer.give(Err(error));
+            self.answer.complete(Err(error));
         }
     }
 }
@@ -119,11 +120,11 @@ impl Calls {
     }
 
     /// Requests the rows with these keys. `known` are the rows of the batch's other keys.
-    pub(super) fn ask(&self, keys: &RecordBatch, known: Option<RecordBatch>) -> Result<Arc<Answer>> {
+    pub(super) fn request(&self, keys: &RecordBatch, known: Option<RecordBatch>) -> Result<Arc<PendingRows>> {
         let most = self.0.calling.keys_max.max(1);
         let known = known.filter(|rows| rows.num_rows() > 0);
         let parts = Parts { missing: keys.num_rows().div_ceil(most), rows: known.into_iter().collect() };
-        let answer = Arc::<Answer>::default();
+        let answer = Arc::<PendingRows>::default();
         let to = Arc::new(Gathering { answer: Arc::clone(&answer), parts: Mutex::new(parts) });
         for first in (0..keys.num_rows()).step_by(most) {
             let keys = keys.slice(first, most.min(keys.num_rows() - first));
@@ -174,7 +175,7 @@ impl PendingBatch<'_> {
         let called = asks.len();
         match rows.map(Arc::new) {
             Ok(rows) => asks.for_each(|Ask { keys, to }| {
-                if let Err(error) = to.give((&keys, called), &rows, shared) {
+                if let Err(error) = to.add((&keys, called), &rows, shared) {
                     to.fail(error);
                 }
             }),
@@ -205,13 +206,14 @@ impl Drop for PendingBatch<'_> {
 impl Shared {
     fn run(&self) {
         let mut caller = None;
-        let mut outage = Outage::new(self.calling.system.clone());
+        let system = self.calling.system.clone();
+        let answers = format!("{system} answers again");
+        let outage = Outage::new(&self.context.task, system, answers);
         while let Some(asks) = self.next_calls() {
             let asked = PendingBatch { asks, wake: self.context.wake.as_ref() };
-            let rows = self.answered(&asked, &mut caller, &mut outage);
+            let rows = self.answered(&asked, &mut caller, &outage);
             asked.answer(self, rows);
         }
-        outage.is_over(self.context.task.host.as_ref());
     }
 
     /// Waits for requests. `None`: the task has ended.
@@ -249,7 +251,7 @@ impl Shared {
         &self,
         asked: &PendingBatch<'_>,
         caller: &mut Option<Box<dyn Caller>>,
-        outage: &mut Outage,
+        outage: &Outage,
     ) -> Result<RecordBatch> {
         let Some(first) = asked.asks.first() else { return Err(Error::internal("a call that asks for nothing")) };
         let keys = match asked.asks.as_slice() {
@@ -267,12 +269,7 @@ impl Shared {
     }
 
     /// Calls until there is an answer, or it has failed too often.
-    fn rows(
-        &self,
-        keys: &RecordBatch,
-        caller: &mut Option<Box<dyn Caller>>,
-        outage: &mut Outage,
-    ) -> Result<RecordBatch> {
+    fn rows(&self, keys: &RecordBatch, caller: &mut Option<Box<dyn Caller>>, outage: &Outage) -> Result<RecordBatch> {
         let task = &self.context.task;
         for failures in 0.. {
             let begun = task.clock.now();
@@ -282,7 +279,7 @@ impl Shared {
             self.context.counters.called(requests, nanos, called.is_err());
             let reason = match called {
                 Ok(rows) => {
-                    outage.ends(task);
+                    outage.ends();
                     return Ok(rows);
                 }
                 Err(Failed::Final(error)) => return Err(error),
@@ -294,7 +291,8 @@ impl Shared {
                 let error = format!("{} has not answered {} calls: {reason}", self.calling.system, retries + 1);
                 return Err(Error::outside(error).remedy(remedy));
             }
-            outage.begins(task, |system| {
+            outage.begins(task.clock.now(), || {
+                let system = &self.calling.system;
                 format!(
                     "{system} does not answer ({reason}); a call is repeated {retries} times ('lookup.max-retries')"
                 )

@@ -7,17 +7,18 @@ use std::time::Duration;
 
 use anabranch_dataflow::{LookupCache, LookupJoinSpec, OnMalformed, SourceSpec};
 use anabranch_model::{Error, Incarnation, Result, batch_bytes};
-use anabranch_operators::{Answer, Delivery, Host, Lookup, LookupContext, Polled, Source, TaskContext};
+use anabranch_operators::{Delivery, Host, Lookup, LookupContext, PendingRows, Polled, Source, TaskContext};
 use arrow::array::RecordBatch;
 use arrow::compute::concat_batches;
 
-use super::{LOOK, Outage, lock};
+use super::{LOOK, lock};
+use crate::outage::Outage;
 
 /// Pause after a failed reading, unless the interval is shorter.
 const PAUSE: Duration = Duration::from_secs(2);
 
 /// Opens the table for a reading from its beginning.
-type Open = Box<dyn Fn(&SourceSpec, &TaskContext) -> Result<Box<dyn Source>> + Send + Sync>;
+type OpenSource = Box<dyn Fn(&SourceSpec, &TaskContext) -> Result<Box<dyn Source>> + Send + Sync>;
 
 /// See the module.
 pub(crate) struct Whole(Arc<Shared>);
@@ -28,7 +29,7 @@ struct Shared {
     table: SourceSpec,
     interval: Duration,
     max_retries: u32,
-    open: Open,
+    open: OpenSource,
     context: LookupContext,
     reader: TaskContext,
 }
@@ -38,14 +39,14 @@ struct State {
     content: Option<Arc<RecordBatch>>,
     /// The error if it could never be read.
     failed: Option<Error>,
-    waiting: Vec<Arc<Answer>>,
+    waiting: Vec<Arc<PendingRows>>,
     is_closed: bool,
 }
 
 /// The reading thread. If it fails, no row must wait for it.
-struct Reading<'a>(&'a Shared);
+struct Reader<'a>(&'a Shared);
 
-impl Drop for Reading<'_> {
+impl Drop for Reader<'_> {
     fn drop(&mut self) {
         if std::thread::panicking() {
             self.0.fail(Error::internal("the thread that reads a table has failed"));
@@ -73,7 +74,7 @@ impl Host for Apart {
 }
 
 impl Whole {
-    pub(crate) fn open(spec: &LookupJoinSpec, context: &LookupContext, open: Open) -> Result<Whole> {
+    pub(crate) fn open(spec: &LookupJoinSpec, context: &LookupContext, open: OpenSource) -> Result<Whole> {
         let LookupCache::Full { interval_ms } = spec.cache else {
             return Err(Error::internal("a table that is not kept as a whole"));
         };
@@ -91,14 +92,14 @@ impl Whole {
             reader: own,
         });
         let reader = Arc::clone(&shared);
-        let thread = std::thread::Builder::new().name("lookup".into()).spawn(move || Reading(&reader).0.run());
+        let thread = std::thread::Builder::new().name("lookup".into()).spawn(move || Reader(&reader).0.run());
         thread.map_err(|error| Error::outside(format!("no thread for reading a table: {error}")))?;
         Ok(Whole(shared))
     }
 }
 
 impl Lookup for Whole {
-    fn ask(&mut self, keys: &RecordBatch) -> Result<Arc<Answer>> {
+    fn request(&mut self, keys: &RecordBatch) -> Result<Arc<PendingRows>> {
         let (counters, keys) = (&self.0.context.counters, keys.num_rows() as u64);
         counters.keys.fetch_add(keys, Relaxed);
         let mut state = lock(&self.0.state);
@@ -107,9 +108,9 @@ impl Lookup for Whole {
         }
         if let Some(content) = &state.content {
             counters.hits.fetch_add(keys, Relaxed);
-            return Ok(Arc::new(Answer::of(Arc::clone(content))));
+            return Ok(Arc::new(PendingRows::arrived(Arc::clone(content))));
         }
-        let answer = Arc::<Answer>::default();
+        let answer = Arc::<PendingRows>::default();
         state.waiting.push(Arc::clone(&answer));
         Ok(answer)
     }
@@ -125,7 +126,8 @@ impl Drop for Whole {
 impl Shared {
     fn run(&self) {
         let task = &self.context.task;
-        let mut outage = Outage::new(format!("table {}, which is read again and again,", self.table.table));
+        let system = format!("the lookup table {}", self.table.table);
+        let outage = Outage::new(task, system.clone(), format!("{system} answers again"));
         let mut failures = 0;
         loop {
             let begun = task.clock.now();
@@ -133,7 +135,7 @@ impl Shared {
             self.context.counters.called(1, task.clock.now().since(begun), read.is_err());
             let pause = match read {
                 Ok(rows) => {
-                    outage.ends(task);
+                    outage.ends();
                     failures = 0;
                     self.replace(rows);
                     self.interval
@@ -146,8 +148,8 @@ impl Shared {
                         break;
                     }
                     let reason = error.to_string();
-                    outage.begins(task, |system| {
-                        format!("{system} could not be read: {reason}; rows are joined with what it was before, and it is read again soon")
+                    outage.begins(task.clock.now(), || {
+                        format!("{system} could not be read again: {reason}; rows are joined with its former content until the next attempt")
                     });
                     self.interval.min(PAUSE)
                 }
@@ -156,7 +158,6 @@ impl Shared {
                 break;
             }
         }
-        outage.is_over(task.host.as_ref());
     }
 
     fn is_over(&self) -> bool {
@@ -201,7 +202,7 @@ impl Shared {
             std::mem::take(&mut state.waiting)
         };
         if !waiting.is_empty() {
-            waiting.iter().for_each(|answer| answer.give(Ok(Arc::clone(&rows))));
+            waiting.iter().for_each(|answer| answer.complete(Ok(Arc::clone(&rows))));
             (self.context.wake)();
         }
     }
@@ -213,8 +214,8 @@ impl Shared {
         match waiting.next() {
             Some(first) => {
                 let text = error.to_string();
-                first.give(Err(error));
-                waiting.for_each(|answer| answer.give(Err(Error::outside(text.clone()))));
+                first.complete(Err(error));
+                waiting.for_each(|answer| answer.complete(Err(Error::outside(text.clone()))));
             }
             None => state.failed = Some(error),
         }

@@ -20,13 +20,13 @@ use crate::positions::{END, check_numbered, numbered, numbers, unreadable};
 /// A bounded table of batches, or of records to decode. Blocks are assigned to the partitions round-robin.
 #[derive(Clone, Debug)]
 pub struct MemorySource {
-    content: Content,
+    content: TableContent,
     repeat: u64,
     partitions: u32,
 }
 
 #[derive(Clone, Debug)]
-enum Content {
+enum TableContent {
     Batches(Vec<RecordBatch>),
     Records(Vec<BinaryArray>, Format),
     Text(Vec<Buffer>, Format),
@@ -36,20 +36,20 @@ impl MemorySource {
     /// A table of these rows. All batches have the schema of the first.
     #[must_use]
     pub fn batches(batches: Vec<RecordBatch>) -> Self {
-        MemorySource { content: Content::Batches(batches), repeat: 1, partitions: 1 }
+        MemorySource { content: TableContent::Batches(batches), repeat: 1, partitions: 1 }
     }
 
     /// A table of the decoded rows of these records. A table's own option `'format'` takes precedence.
     #[must_use]
     pub fn records(blocks: Vec<BinaryArray>, format: Format) -> Self {
-        MemorySource { content: Content::Records(blocks, format), repeat: 1, partitions: 1 }
+        MemorySource { content: TableContent::Records(blocks, format), repeat: 1, partitions: 1 }
     }
 
     /// A table of the decoded rows of these pieces of text, one record per line; a piece ends with a line. A
     /// table's own option `'format'` takes precedence.
     #[must_use]
     pub fn text(pieces: Vec<Buffer>, format: Format) -> Self {
-        MemorySource { content: Content::Text(pieces, format), repeat: 1, partitions: 1 }
+        MemorySource { content: TableContent::Text(pieces, format), repeat: 1, partitions: 1 }
     }
 
     /// Returns everything `times` times.
@@ -68,16 +68,16 @@ impl MemorySource {
 
     fn own_schema(&self) -> Option<SchemaRef> {
         match &self.content {
-            Content::Batches(batches) => batches.first().map(RecordBatch::schema),
-            Content::Records(_, _) | Content::Text(_, _) => None,
+            TableContent::Batches(batches) => batches.first().map(RecordBatch::schema),
+            TableContent::Records(_, _) | TableContent::Text(_, _) => None,
         }
     }
 
     fn format(&self, spec: &ConnectorSpec) -> Result<Option<Format>> {
         let mut options = Options::new(spec);
         let format = match &self.content {
-            Content::Batches(_) => None,
-            Content::Records(_, own) | Content::Text(_, own) => {
+            TableContent::Batches(_) => None,
+            TableContent::Records(_, own) | TableContent::Text(_, own) => {
                 Some(Format::optional(&mut options, "format")?.unwrap_or_else(|| own.clone()))
             }
         };
@@ -152,15 +152,15 @@ impl MemorySource {
         let step = self.partitions as usize;
         let block = |number, content| Block { number, content };
         match &self.content {
-            Content::Records(blocks, _) => {
+            TableContent::Records(blocks, _) => {
                 let own = blocks.iter().enumerate().skip(partition).step_by(step);
                 Ok(own.map(|(number, records)| block(number, BlockContent::Records(records.clone()))).collect())
             }
-            Content::Text(pieces, _) => {
+            TableContent::Text(pieces, _) => {
                 let own = pieces.iter().enumerate().skip(partition).step_by(step);
                 Ok(own.map(|(number, text)| block(number, BlockContent::Text(text.clone()))).collect())
             }
-            Content::Batches(batches) => {
+            TableContent::Batches(batches) => {
                 let own = batches.iter().enumerate().skip(partition).step_by(step);
                 own.map(|(number, rows)| Ok(block(number, BlockContent::Rows(select(rows, spec)?)))).collect()
             }
@@ -224,7 +224,7 @@ struct Partition {
 }
 
 /// The result of a poll.
-enum Piece {
+enum BlockPart {
     Rows(RecordBatch),
     /// Records, and their place.
     Records(BinaryArray, RecordsAt),
@@ -239,7 +239,7 @@ struct RecordsAt {
 
 impl Partition {
     /// Skips blocks that were returned, and empty ones.
-    fn settle(&mut self) {
+    fn skip_empty(&mut self) {
         while self.pass <= self.passes {
             match self.blocks.get(self.next) {
                 Some(block) if self.at < block.content.len() => return,
@@ -254,8 +254,8 @@ impl Partition {
         self.pass > self.passes
     }
 
-    fn next(&mut self, rows_max: usize) -> Result<Option<Piece>> {
-        self.settle();
+    fn next(&mut self, rows_max: usize) -> Result<Option<BlockPart>> {
+        self.skip_empty();
         if self.has_ended() {
             return Ok(None);
         }
@@ -264,16 +264,16 @@ impl Partition {
         let count = rows_max.min(content.len() - first);
         let place = RecordsAt { block: *number, unit: content.unit(), first };
         let (piece, given) = match content {
-            BlockContent::Rows(rows) => (Piece::Rows(rows.slice(first, count)), count),
-            BlockContent::Records(records) => (Piece::Records(records.slice(first, count), place), count),
+            BlockContent::Rows(rows) => (BlockPart::Rows(rows.slice(first, count)), count),
+            BlockContent::Records(records) => (BlockPart::Records(records.slice(first, count), place), count),
             BlockContent::Text(text) => {
                 let records = cut_lines(text, first, rows_max)?;
                 let given = records.value_offsets().last().map_or(0, |end| *end as usize);
-                (Piece::Records(records, place), given)
+                (BlockPart::Records(records, place), given)
             }
         };
         self.at += given;
-        self.settle();
+        self.skip_empty();
         Ok(Some(piece))
     }
 
@@ -304,7 +304,7 @@ impl Partition {
             return Err(unreadable(table, &self.name, position, &expected));
         };
         (self.pass, self.next, self.at) = (pass, next, at);
-        self.settle();
+        self.skip_empty();
         Ok(())
     }
 }
@@ -358,8 +358,8 @@ impl Source for Reader {
                 self.ended.insert(partition.name, END.into());
                 return Ok(Polled::Closed(id));
             }
-            (Some(Piece::Rows(batch)), _) => (batch, Vec::new()),
-            (Some(Piece::Records(records, RecordsAt { block, unit, first })), Some(decoder)) => {
+            (Some(BlockPart::Rows(batch)), _) => (batch, Vec::new()),
+            (Some(BlockPart::Records(records, RecordsAt { block, unit, first })), Some(decoder)) => {
                 let decoded = decoder.decode(&records)?;
                 let report = |(index, error)| {
                     let at = if unit == "byte" { records.value_offsets()[index] as usize } else { index };
@@ -371,7 +371,7 @@ impl Source for Reader {
                 };
                 (decoded.batch, decoded.malformed.into_iter().map(report).collect())
             }
-            (Some(Piece::Records(..)), None) => return Err(Error::internal("records without a decoder")),
+            (Some(BlockPart::Records(..)), None) => return Err(Error::internal("records without a decoder")),
         };
         self.turn += 1;
         Ok(Polled::Rows(Rows { partition: id, batch, malformed }))

@@ -38,7 +38,7 @@ fn spec(keys: usize, time: Option<usize>, time_to_live_ms: Option<i64>) -> Dedup
     DeduplicateSpec { keys, time, schema: Arc::new(schema), output: vec![0, 2], time_to_live_ms }
 }
 
-/// `disk`: with so much memory, and a disk beyond.
+/// `disk`: the memory limit of an operator with a disk.
 fn operator(spec: &DeduplicateSpec, disk: Option<usize>) -> Deduplicate {
     Deduplicate::new(spec, &options(disk)).expect("valid")
 }
@@ -127,7 +127,7 @@ impl Model {
 
 fn run(seed: u64, spec: &DeduplicateSpec) {
     let mut rng = Rng::new(seed);
-    // A checkpoint may go on with the other backend.
+    // A checkpoint may be restored with the other backend.
     let disk = |rng: &mut Rng| [None, Some(100), Some(2_000), Some(20_000)][rng.below(4) as usize];
     let mut bytes = disk(&mut rng);
     let (mut deduplicate, mut files) = (operator(spec, bytes), Files::default());

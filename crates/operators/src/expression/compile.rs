@@ -33,8 +33,8 @@ pub(super) fn physical(expr: &Expr, schema: &Schema, functions: &Functions) -> R
         Expr::Cast { expr, to, safe } => cast_to(inner(expr)?, to, *safe, schema),
         Expr::Like { expr, pattern, negated, case_insensitive } => {
             let text = inner(expr)?;
-            let of = text.data_type(schema).ok().filter(|_| !case_insensitive);
-            match of.and_then(|of| contains(&of, pattern)) {
+            let data_type = text.data_type(schema).ok().filter(|_| !case_insensitive);
+            match data_type.and_then(|data_type| contains(&data_type, pattern)) {
                 Some(matcher) => {
                     let kernel = Kernel::Match { matcher: Arc::new(matcher), negated: *negated };
                     Ok(OwnExpr::over(kernel, vec![text], DataType::Boolean))
@@ -210,7 +210,6 @@ fn null_if(args: Vec<Physical>, schema: &Schema, functions: &Functions) -> Built
     expressions::case(None, vec![(same, null)], Some(Arc::clone(&args[0])))
 }
 
-/// The value of a literal.
 pub(crate) fn scalar(literal: &Literal) -> Result<ScalarValue> {
     let wrong = |e: DataFusionError| Error::internal(format!("literal {literal:?}: {}", e.strip_backtrace()));
     ScalarValue::try_from_array(&literal.to_array()?, 0).map_err(wrong)

@@ -17,7 +17,6 @@ struct Operand {
     scale: i32,
 }
 
-/// `left op right` in the type `to`.
 pub(super) fn arithmetic(op: BinaryOp, left: &ArrayRef, right: &ArrayRef, to: &DataType) -> Result<ArrayRef> {
     let DataType::Decimal128(precision, scale) = *to else { return internal_err!("{to} is not a decimal type") };
     let (left, right) = (operand(left)?, operand(right)?);

@@ -27,15 +27,19 @@ pub(super) struct Emitted {
 
 impl Emitted {
     /// The changes that the batch has made.
-    pub(super) fn of_changes(of: &Partitions) -> Result<Emitted> {
+    pub(super) fn of_changes(partitions: &Partitions) -> Result<Emitted> {
         let mut emitted = Emitted::default();
-        for (place, group) in of.touched.groups.iter().enumerate() {
+        for (place, group) in partitions.touched.groups.iter().enumerate() {
             let group = *group as usize;
-            let before = before(&of.touched.ends, &of.touched.before, place);
-            let pairs = Pairs { before, after: of.partitions[group].entries(), is_stored: &of.touched.is_stored };
-            match of.spec.number {
+            let before = before(&partitions.touched.ends, &partitions.touched.before, place);
+            let pairs = Pairs {
+                before,
+                after: partitions.partitions[group].entries(),
+                is_stored: &partitions.touched.is_stored,
+            };
+            match partitions.spec.number {
                 Some(_) => emitted.add_numbered(group, &pairs)?,
-                None => emitted.add(group, &pairs, &of.copies)?,
+                None => emitted.add(group, &pairs, &partitions.copies)?,
             }
         }
         Ok(emitted)

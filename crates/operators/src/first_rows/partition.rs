@@ -15,28 +15,25 @@ pub(super) struct Entry {
 
 /// Where a row is, and its number there.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Place {
+pub(super) enum RowPlace {
     /// In the store.
     Kept(usize),
-    /// In the batch.
     Batch(usize),
 }
 
 impl Entry {
-    /// A row of the store.
     pub(super) fn of_store(prefix: u64, row: u32, copies: u32) -> Entry {
         Entry { prefix, row, copies }
     }
 
-    /// A row of a batch.
     pub(super) fn of_batch(prefix: u64, row: u32, copies: u32) -> Entry {
         Entry { prefix, row: row | OF_BATCH, copies }
     }
 
-    pub(super) fn place(&self) -> Place {
+    pub(super) fn place(&self) -> RowPlace {
         match self.row & OF_BATCH {
-            0 => Place::Kept(self.row as usize),
-            _ => Place::Batch((self.row & !OF_BATCH) as usize),
+            0 => RowPlace::Kept(self.row as usize),
+            _ => RowPlace::Batch((self.row & !OF_BATCH) as usize),
         }
     }
 
@@ -180,7 +177,7 @@ impl Partition {
 
     /// Reads the numbers of copies again, drops entries without any, and keeps the first `limit` rows. Rows
     /// that are dropped get no copies.
-    pub(super) fn settle(&mut self, copies: &mut [u32], limit: u64) {
+    pub(super) fn recount(&mut self, copies: &mut [u32], limit: u64) {
         let entries = self.entries_mut();
         entries.iter_mut().for_each(|entry| entry.copies = std::mem::take(&mut copies[entry.kept()]));
         let left: Vec<Entry> = entries.iter().filter(|entry| entry.copies > 0).copied().collect();

@@ -9,8 +9,10 @@ use arrow::array::{ArrayRef, Int64Array, RecordBatch};
 use super::partition::{Entry, Partition};
 use super::{Partitions, Touched, order};
 use crate::key_hash::canonical;
-use crate::keyed_state::{Identity, KeyedState, Noted, Part, Rows, SPARSE_MIN, Table, Taken, narrow, number, numbers};
-use crate::row_store::Other;
+use crate::keyed_state::{
+    Extent, Identity, KeyedRows, KeyedState, Noted, SPARSE_MIN, Table, Taken, narrow, number, numbers,
+};
+use crate::row_store::Comparand;
 
 /// The state table of the rows of partitions.
 pub(crate) fn table(spec: &RankSpec) -> Table {
@@ -19,7 +21,7 @@ pub(crate) fn table(spec: &RankSpec) -> Table {
     Table::new("", fields.collect(), identity, spec.time_to_live_ms.is_some())
 }
 
-impl Rows for Partitions {
+impl KeyedRows for Partitions {
     fn tables(&self) -> Vec<Table> {
         vec![table(&self.spec)]
     }
@@ -33,7 +35,7 @@ impl Rows for Partitions {
         self.touched.stamps.resize(keys, 0);
     }
 
-    fn take_out(&mut self, part: Part, number: i64) -> Result<Vec<Taken>> {
+    fn take_out(&mut self, part: Extent, number: i64) -> Result<Vec<Taken>> {
         // An equal row may have been stored again, in the same partition or a new one. The removed row has a
         // lower number, so that the stored one wins.
         let number = |row: &usize| number - i64::from(self.copies[*row] == 0);
@@ -71,7 +73,7 @@ impl Rows for Partitions {
         groups.dedup();
         for group in groups {
             let partition = &mut self.partitions[group];
-            partition.settle(&mut self.copies, self.spec.limit);
+            partition.recount(&mut self.copies, self.spec.limit);
             self.live += usize::from(partition.rows() > 0);
             self.live_rows += partition.entries().len();
             self.partition_bytes += partition.size_bytes();
@@ -132,7 +134,7 @@ impl Rows for Partitions {
         Ok(())
     }
 
-    fn settle(state: &mut KeyedState<Self>) -> Result<()> {
+    fn end_restore(state: &mut KeyedState<Self>) -> Result<()> {
         state.rows.rows_restored();
         Ok(())
     }
@@ -160,8 +162,9 @@ impl Partitions {
         let columns: Vec<ArrayRef> = columns.iter().map(canonical).collect();
         let values = self.rows.values(&columns)?;
         let prefixes = self.rows.prefixes(&values, groups.len());
-        let compare =
-            |a: usize, b: usize| prefixes[a].cmp(&prefixes[b]).then_with(|| self.rows.order(&values, a, Other::Row(b)));
+        let compare = |a: usize, b: usize| {
+            prefixes[a].cmp(&prefixes[b]).then_with(|| self.rows.order(&values, a, Comparand::Row(b)))
+        };
         // The rows are sorted once, so that each partition inserts all of its new rows in one merge.
         let mut sorted: Vec<usize> = (0..groups.len()).collect();
         sorted.sort_unstable_by(|a, b| groups[*a].cmp(&groups[*b]).then_with(|| compare(*a, *b)));
@@ -199,7 +202,7 @@ impl Partitions {
         }
         self.changes.restored();
         for partition in &mut self.partitions {
-            partition.settle(&mut self.copies, self.spec.limit);
+            partition.recount(&mut self.copies, self.spec.limit);
         }
         self.live = self.partitions.iter().filter(|partition| partition.rows() > 0).count();
         self.live_rows = self.copies.iter().filter(|copies| **copies > 0).count();

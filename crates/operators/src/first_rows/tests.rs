@@ -1,5 +1,5 @@
-//! First rows of windows: once, when the window ends, and then nothing of it is left. Others are tested with
-//! those that are taken back.
+//! The first rows of windows: emitted once, when the window ends, after which no state is left. The rank
+//! tests cover rows that are retracted.
 
 use std::collections::BTreeMap;
 
@@ -199,7 +199,7 @@ fn rows_that_stay_need_no_more_memory_than_the_first_ones() {
         }
     }
     assert_eq!((rank.state.rows.live_rows, rank.state.rows.live), (21, 7));
-    // Those of a hundred batches wait for the next snapshot.
+    // The rows of a hundred batches wait for the next snapshot.
     assert!(rank.state.rows.rows.len() < 200, "{} rows", rank.state.rows.rows.len());
     assert!(rank.state.size_bytes() < 1 << 16, "{} bytes", rank.state.size_bytes());
 }

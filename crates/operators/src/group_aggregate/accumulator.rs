@@ -25,24 +25,32 @@ pub(crate) trait Accumulator: Send {
     fn resize(&mut self, groups: usize);
 
     /// Adds rows.
-    fn update(&mut self, rows: &Rows<'_>) -> Result<()>;
+    fn update(&mut self, rows: &InputRows<'_>) -> Result<()>;
 
-    /// The results of these groups.
-    fn results(&self, groups: &[usize]) -> Result<ArrayRef>;
+    /// The results of these groups. A function over frames has none: they are read between its rows.
+    fn results(&self, _groups: &[usize]) -> Result<ArrayRef> {
+        Err(Error::internal("the results of frames are read between their rows"))
+    }
 
     /// Adds rows, and reads results between them.
-    fn running(&mut self, rows: &Rows<'_>, readings: &Readings) -> Result<ArrayRef> {
+    fn running(&mut self, rows: &InputRows<'_>, readings: &Readings) -> Result<ArrayRef> {
         readings::one_by_one(self, rows, readings)
     }
 
     /// Columns of the state of a group, without its [entries](Accumulator::entries).
-    fn state_fields(&self, name: &str) -> Vec<Field>;
+    fn state_fields(&self, _name: &str) -> Vec<Field> {
+        Vec::new()
+    }
 
     /// The state of these groups.
-    fn state(&self, groups: &[usize]) -> Result<Vec<ArrayRef>>;
+    fn state(&self, _groups: &[usize]) -> Result<Vec<ArrayRef>> {
+        Ok(Vec::new())
+    }
 
     /// Replaces the state of these groups.
-    fn restore(&mut self, groups: &[usize], state: &[ArrayRef]) -> Result<()>;
+    fn restore(&mut self, _groups: &[usize], _state: &[ArrayRef]) -> Result<()> {
+        Ok(())
+    }
 
     /// Keeps these groups only; the first of them becomes group 0.
     fn keep(&mut self, groups: &[usize]) -> Result<()>;
@@ -67,7 +75,7 @@ pub(crate) trait Accumulator: Send {
 }
 
 /// Rows for an accumulator.
-pub(crate) struct Rows<'a> {
+pub(crate) struct InputRows<'a> {
     /// The group of each row.
     pub(crate) groups: &'a [usize],
     /// The weight of each row; `None`: 1.
@@ -76,7 +84,7 @@ pub(crate) struct Rows<'a> {
     pub(crate) values: &'a [ArrayRef],
 }
 
-impl Rows<'_> {
+impl InputRows<'_> {
     /// Calls `add` with the row, group and weight of each row whose weight is not 0 and whose arguments are
     /// not NULL.
     pub(crate) fn for_each(&self, mut add: impl FnMut(usize, usize, i64)) {
@@ -117,11 +125,11 @@ impl Rows<'_> {
 /// The conditions of the `FILTER` clauses of several calls. Calls with the same condition share it.
 #[derive(Default)]
 pub(crate) struct Conditions {
-    of: Vec<Condition>,
+    list: Vec<Condition>,
 }
 
 struct Condition {
-    of: Expr,
+    expr: Expr,
     compiled: CompiledExpr,
     /// The rows of a batch that satisfy the condition, and the weight of each: 0 if it does not.
     passes: BooleanArray,
@@ -130,18 +138,18 @@ struct Condition {
 
 impl Conditions {
     /// The index of a condition.
-    fn place(&mut self, of: &Expr, input: &SchemaRef, functions: &Functions) -> Result<usize> {
-        if let Some(place) = self.of.iter().position(|other| other.of == *of && !of.varies()) {
+    fn index_of(&mut self, expr: &Expr, input: &SchemaRef, functions: &Functions) -> Result<usize> {
+        if let Some(place) = self.list.iter().position(|other| other.expr == *expr && !expr.varies()) {
             return Ok(place);
         }
-        let (compiled, passes) = (CompiledExpr::new(of, input, functions)?, BooleanArray::from(Vec::<bool>::new()));
-        self.of.push(Condition { of: of.clone(), compiled, passes, weights: Vec::new() });
-        Ok(self.of.len() - 1)
+        let (compiled, passes) = (CompiledExpr::new(expr, input, functions)?, BooleanArray::from(Vec::<bool>::new()));
+        self.list.push(Condition { expr: expr.clone(), compiled, passes, weights: Vec::new() });
+        Ok(self.list.len() - 1)
     }
 
     /// Evaluates all conditions for the rows of a batch.
     pub(crate) fn evaluate(&mut self, batch: &RecordBatch, weights: Option<&[i64]>) -> Result<()> {
-        for condition in &mut self.of {
+        for condition in &mut self.list {
             condition.passes = condition.compiled.evaluate_predicate(batch)?;
             condition.weights.clear();
             let passes = condition.passes.values().iter().map(i64::from);
@@ -178,13 +186,12 @@ impl Call {
         let args = spec.args.iter().filter(|arg| spec.distinct || !counts_all(arg));
         let args: Vec<CompiledExpr> =
             args.map(|arg| CompiledExpr::new(arg, input, functions)).collect::<Result<_>>()?;
-        let filter = spec.filter.as_ref().map(|filter| conditions.place(filter, input, functions)).transpose()?;
+        let filter = spec.filter.as_ref().map(|filter| conditions.index_of(filter, input, functions)).transpose()?;
         let accumulator = accumulator(&args)?;
         let state_columns = accumulator.state_fields(&spec.name).len();
         Ok(Call { name: spec.name.clone(), args, filter, accumulator, state_columns })
     }
 
-    /// Types of the arguments.
     pub(super) fn argument_types(&self) -> Vec<DataType> {
         self.args.iter().map(|arg| arg.data_type().clone()).collect()
     }
@@ -216,9 +223,9 @@ impl Call {
         batch: &RecordBatch,
         (groups, weights): (&[usize], Option<&[i64]>),
         conditions: &Conditions,
-        take: impl FnOnce(&mut dyn Accumulator, &Rows<'_>) -> Result<T>,
+        take: impl FnOnce(&mut dyn Accumulator, &InputRows<'_>) -> Result<T>,
     ) -> Result<T> {
-        let condition = self.filter.map(|place| &conditions.of[place]);
+        let condition = self.filter.map(|place| &conditions.list[place]);
         let mut values = Vec::with_capacity(self.args.len());
         for arg in &mut self.args {
             values.push(canonical(&match condition {
@@ -227,7 +234,7 @@ impl Call {
             }));
         }
         let weights = condition.map_or(weights, |condition| Some(&condition.weights));
-        take(self.accumulator.as_mut(), &Rows { groups, weights, values: &values })
+        take(self.accumulator.as_mut(), &InputRows { groups, weights, values: &values })
     }
 }
 
@@ -248,12 +255,13 @@ pub(crate) fn accumulator(spec: &AggregateSpec, args: &[CompiledExpr], retracts:
             extreme::accumulator(argument, ordered, false)?
         }
         ("sum" | "avg", Some(argument)) => sum::accumulator(&spec.function, argument, label())?,
-        ("first_value" | "last_value" | "array_agg" | "string_agg", Some(argument)) => match Lists::of(spec, argument)?
-        {
-            Some(lists) => Box::new(lists),
-            None => return Err(Error::internal(format!("{spec} makes no list"))),
-        },
-        (function, Some(_)) if Moments::of(function).is_some() => Moments::accumulator(function)?,
+        ("first_value" | "last_value" | "array_agg" | "string_agg", Some(argument)) => {
+            match Lists::for_function(spec, argument)? {
+                Some(lists) => Box::new(lists),
+                None => return Err(Error::internal(format!("{spec} makes no list"))),
+            }
+        }
+        (function, Some(_)) if Moments::statistic(function).is_some() => Moments::accumulator(function)?,
         (function, _) => return Err(Error::internal(format!("{function} has no accumulator for updating results"))),
     };
     match (spec.distinct, argument) {

@@ -6,8 +6,8 @@ use anabranch_model::Result;
 use arrow::array::{ArrayRef, Int64Array};
 use arrow::datatypes::{DataType, Field};
 
-use super::accumulator::{Accumulator, Rows};
-use super::readings::{Readings, Step};
+use super::accumulator::{Accumulator, InputRows};
+use super::readings::{Readings, ReplayStep};
 use crate::keyed_state::numbers;
 
 /// Number of rows of each group.
@@ -17,7 +17,7 @@ pub(super) struct Count {
 }
 
 impl Count {
-    fn of(&self, groups: &[usize]) -> ArrayRef {
+    fn counts(&self, groups: &[usize]) -> ArrayRef {
         Arc::new(groups.iter().map(|group| self.counts[*group]).collect::<Int64Array>())
     }
 }
@@ -27,7 +27,7 @@ impl Accumulator for Count {
         self.counts.resize(groups, 0);
     }
 
-    fn update(&mut self, rows: &Rows<'_>) -> Result<()> {
+    fn update(&mut self, rows: &InputRows<'_>) -> Result<()> {
         match rows.weights {
             // A row of weight 0 adds nothing.
             Some(weights) if rows.values.iter().all(|values| values.null_count() == 0) => {
@@ -38,17 +38,17 @@ impl Accumulator for Count {
         Ok(())
     }
 
-    fn running(&mut self, rows: &Rows<'_>, readings: &Readings) -> Result<ArrayRef> {
+    fn running(&mut self, rows: &InputRows<'_>, readings: &Readings) -> Result<ArrayRef> {
         let mut results = Vec::with_capacity(readings.len());
         rows.replay(readings, |step| match step {
-            Step::Row { group, weight, .. } => self.counts[group] += weight,
-            Step::Read { group } => results.push(self.counts[group]),
+            ReplayStep::Row { group, weight, .. } => self.counts[group] += weight,
+            ReplayStep::Read { group } => results.push(self.counts[group]),
         });
         Ok(Arc::new(Int64Array::from(results)))
     }
 
     fn results(&self, groups: &[usize]) -> Result<ArrayRef> {
-        Ok(self.of(groups))
+        Ok(self.counts(groups))
     }
 
     fn state_fields(&self, name: &str) -> Vec<Field> {
@@ -56,7 +56,7 @@ impl Accumulator for Count {
     }
 
     fn state(&self, groups: &[usize]) -> Result<Vec<ArrayRef>> {
-        Ok(vec![self.of(groups)])
+        Ok(vec![self.counts(groups)])
     }
 
     fn restore(&mut self, groups: &[usize], state: &[ArrayRef]) -> Result<()> {

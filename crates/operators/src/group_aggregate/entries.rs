@@ -7,11 +7,11 @@ use arrow::array::{Array, ArrayRef, AsArray, Int64Array, UInt32Array, UInt64Arra
 use arrow::compute::take;
 use arrow::datatypes::{DataType, Field, UInt32Type};
 
-use super::accumulator::Rows;
+use super::accumulator::InputRows;
 
 use crate::hash_keys;
 use crate::key_table::KeyTable;
-use crate::keyed_state::{Changes, Part, SPARSE_MIN, narrow};
+use crate::keyed_state::{Changes, Extent, SPARSE_MIN, narrow};
 
 /// The pairs of group and value of a function, with their weights.
 pub(crate) struct Entries {
@@ -84,7 +84,7 @@ impl Pairs {
     }
 
     /// The ids of the pairs of these rows, in `self.ids`.
-    fn intern_rows(&mut self, rows: &Rows<'_>, counting: Option<&UInt32Array>) -> Result<()> {
+    fn intern_rows(&mut self, rows: &InputRows<'_>, counting: Option<&UInt32Array>) -> Result<()> {
         let (groups, values) = match counting {
             None => (rows.groups.iter().map(|group| narrow(*group)).collect::<Result<_>>()?, rows.values[0].clone()),
             Some(counting) => {
@@ -125,7 +125,7 @@ impl Pairs {
     }
 
     /// The groups and values of these pairs.
-    fn of(&self, ids: &[usize]) -> Result<(Vec<usize>, ArrayRef)> {
+    fn with_ids(&self, ids: &[usize]) -> Result<(Vec<usize>, ArrayRef)> {
         let pairs = self.table.keys_of(ids)?;
         let [groups, values] = pairs.as_slice() else { return Err(Error::internal("pairs of two columns")) };
         let groups = groups.as_primitive::<UInt32Type>().values().iter().map(|group| *group as usize).collect();
@@ -136,14 +136,14 @@ impl Pairs {
     /// becomes group 0.
     fn keep(&mut self, groups: &[usize]) -> Result<()> {
         let ids: Vec<usize> = (0..self.users.len()).filter(|id| self.users[*id] > 0).collect();
-        let (of, values) = self.of(&ids)?;
+        let (groups_of, values) = self.with_ids(&ids)?;
         let mut place = vec![NONE; groups.iter().max().map_or(0, |group| group + 1)];
         groups.iter().enumerate().for_each(|(new, old)| place[*old] = new);
         let kept: Vec<usize> =
-            (0..of.len()).filter(|row| place.get(of[*row]).is_some_and(|new| *new != NONE)).collect();
+            (0..groups_of.len()).filter(|row| place.get(groups_of[*row]).is_some_and(|new| *new != NONE)).collect();
         let rows: UInt64Array = kept.iter().map(|row| *row as u64).collect();
         let mut next = Pairs::new(&self.value_type, self.has_nulls)?;
-        let groups = kept.iter().map(|row| narrow(place[of[*row]])).collect::<Result<_>>()?;
+        let groups = kept.iter().map(|row| narrow(place[groups_of[*row]])).collect::<Result<_>>()?;
         next.intern(groups, take(&values, &rows, None)?)?;
         next.new_ids = vec![NONE; self.users.len()];
         for (row, id) in kept.into_iter().zip(&next.ids) {
@@ -190,7 +190,7 @@ impl Entries {
     }
 
     /// Adds rows.
-    pub(super) fn update(&mut self, rows: &Rows<'_>) -> Result<Vec<Transition>> {
+    pub(super) fn update(&mut self, rows: &InputRows<'_>) -> Result<Vec<Transition>> {
         let pairs = &mut *locked(&self.pairs);
         let counting = rows.counting(pairs.has_nulls);
         if !self.follows {
@@ -223,13 +223,13 @@ impl Entries {
     }
 
     /// The pairs with these ids, and their weights.
-    pub(crate) fn of(&self, ids: &[usize]) -> Result<(Vec<usize>, ArrayRef, Int64Array)> {
-        let (groups, values) = self.pairs().of(ids)?;
+    pub(crate) fn with_ids(&self, ids: &[usize]) -> Result<(Vec<usize>, ArrayRef, Int64Array)> {
+        let (groups, values) = self.pairs().with_ids(ids)?;
         Ok((groups, values, ids.iter().map(|id| self.weights[*id]).collect()))
     }
 
     /// The ids of a part of the values.
-    pub(crate) fn take(&mut self, part: Part) -> Vec<usize> {
+    pub(crate) fn take(&mut self, part: Extent) -> Vec<usize> {
         let weights = &self.weights;
         self.changes.take(part, || (0..weights.len()).filter(|id| weights[*id] != 0).collect())
     }
@@ -286,9 +286,9 @@ impl Entries {
 
     fn of_groups(&self, groups: &[bool]) -> Result<Vec<usize>> {
         let ids: Vec<usize> = (0..self.weights.len()).filter(|id| self.weights[*id] != 0).collect();
-        let of = self.pairs().table.first_of(&ids)?;
-        let of = of.as_primitive::<UInt32Type>().values();
-        Ok(ids.into_iter().zip(of).filter(|(_, group)| groups[**group as usize]).map(|(id, _)| id).collect())
+        let groups_of = self.pairs().table.first_of(&ids)?;
+        let groups_of = groups_of.as_primitive::<UInt32Type>().values();
+        Ok(ids.into_iter().zip(groups_of).filter(|(_, group)| groups[**group as usize]).map(|(id, _)| id).collect())
     }
 
     /// Whether so many values no longer occur that removing them is worthwhile.

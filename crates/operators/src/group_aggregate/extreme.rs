@@ -13,10 +13,10 @@ use arrow::compute::SortOptions;
 use arrow::datatypes::{DataType, Field};
 use arrow::row::{OwnedRow, RowConverter, SortField};
 
-use super::accumulator::{Accumulator, Rows};
+use super::accumulator::{Accumulator, InputRows};
 
 use super::entries::Entries;
-use super::readings::{Readings, Step};
+use super::readings::{Readings, ReplayStep};
 use crate::keyed_state::narrow;
 
 /// Which value comes first.
@@ -69,7 +69,7 @@ impl<T: ArrowPrimitiveType> Extreme<T> {
         }
     }
 
-    fn of(&self, groups: &[usize]) -> ArrayRef {
+    fn values(&self, groups: &[usize]) -> ArrayRef {
         let value = |group: &usize| self.known[*group].then(|| self.values[*group]);
         let values: PrimitiveArray<T> = groups.iter().map(value).collect();
         Arc::new(values.with_data_type(self.data_type.clone()))
@@ -82,25 +82,25 @@ impl<T: ArrowPrimitiveType> Accumulator for Extreme<T> {
         self.known.resize(groups, false);
     }
 
-    fn update(&mut self, rows: &Rows<'_>) -> Result<()> {
+    fn update(&mut self, rows: &InputRows<'_>) -> Result<()> {
         let values = rows.values[0].as_primitive::<T>().values();
         rows.for_each(|row, group, _| self.add(group, values[row]));
         Ok(())
     }
 
-    fn running(&mut self, rows: &Rows<'_>, readings: &Readings) -> Result<ArrayRef> {
+    fn running(&mut self, rows: &InputRows<'_>, readings: &Readings) -> Result<ArrayRef> {
         let values = rows.values[0].as_primitive::<T>().values();
         let mut results = Vec::with_capacity(readings.len());
         rows.replay(readings, |step| match step {
-            Step::Row { row, group, .. } => self.add(group, values[row]),
-            Step::Read { group } => results.push(self.known[group].then(|| self.values[group])),
+            ReplayStep::Row { row, group, .. } => self.add(group, values[row]),
+            ReplayStep::Read { group } => results.push(self.known[group].then(|| self.values[group])),
         });
         let results: PrimitiveArray<T> = results.into_iter().collect();
         Ok(Arc::new(results.with_data_type(self.data_type.clone())))
     }
 
     fn results(&self, groups: &[usize]) -> Result<ArrayRef> {
-        Ok(self.of(groups))
+        Ok(self.values(groups))
     }
 
     fn state_fields(&self, name: &str) -> Vec<Field> {
@@ -108,7 +108,7 @@ impl<T: ArrowPrimitiveType> Accumulator for Extreme<T> {
     }
 
     fn state(&self, groups: &[usize]) -> Result<Vec<ArrayRef>> {
-        Ok(vec![self.of(groups)])
+        Ok(vec![self.values(groups)])
     }
 
     fn restore(&mut self, groups: &[usize], state: &[ArrayRef]) -> Result<()> {
@@ -200,19 +200,19 @@ impl Accumulator for ExtremeRows {
         self.rows.resize(groups, None);
     }
 
-    fn update(&mut self, rows: &Rows<'_>) -> Result<()> {
+    fn update(&mut self, rows: &InputRows<'_>) -> Result<()> {
         let encoded = self.encoding.rows(&rows.values[0])?;
         rows.for_each(|row, group, _| self.add(group, encoded.row(row).data()));
         Ok(())
     }
 
-    fn running(&mut self, rows: &Rows<'_>, readings: &Readings) -> Result<ArrayRef> {
+    fn running(&mut self, rows: &InputRows<'_>, readings: &Readings) -> Result<ArrayRef> {
         let encoded = self.encoding.rows(&rows.values[0])?;
         // The values lie in one buffer, one after the other.
         let (mut bytes, mut ends) = (Vec::new(), Vec::with_capacity(readings.len()));
         rows.replay(readings, |step| match step {
-            Step::Row { row, group, .. } => self.add(group, encoded.row(row).data()),
-            Step::Read { group } => {
+            ReplayStep::Row { row, group, .. } => self.add(group, encoded.row(row).data()),
+            ReplayStep::Read { group } => {
                 bytes.extend_from_slice(self.rows[group].as_deref().unwrap_or_default());
                 ends.push((bytes.len(), self.rows[group].is_some()));
             }
@@ -278,18 +278,18 @@ impl Sorted {
 
     fn first(&self, group: u32) -> Option<&[u8]> {
         let from = (group, Box::default());
-        let (of, first) = self.sorted.range(from..).next()?;
-        (*of == group).then_some(first)
+        let (owner, first) = self.sorted.range(from..).next()?;
+        (*owner == group).then_some(first)
     }
 }
 
 impl Accumulator for Sorted {
     fn resize(&mut self, _groups: usize) {}
 
-    fn update(&mut self, rows: &Rows<'_>) -> Result<()> {
+    fn update(&mut self, rows: &InputRows<'_>) -> Result<()> {
         let encoded = self.encoding.rows(&rows.values[0])?;
-        for of in self.entries.update(rows)? {
-            self.set(of.group, encoded.row(of.row).data(), of.is_there)?;
+        for change in self.entries.update(rows)? {
+            self.set(change.group, encoded.row(change.row).data(), change.is_there)?;
         }
         Ok(())
     }
@@ -299,21 +299,9 @@ impl Accumulator for Sorted {
         self.encoding.values(groups.into_iter().map(|group| self.first(group)))
     }
 
-    fn state_fields(&self, _name: &str) -> Vec<Field> {
-        Vec::new()
-    }
-
-    fn state(&self, _groups: &[usize]) -> Result<Vec<ArrayRef>> {
-        Ok(Vec::new())
-    }
-
-    fn restore(&mut self, _groups: &[usize], _state: &[ArrayRef]) -> Result<()> {
-        Ok(())
-    }
-
     fn keep(&mut self, groups: &[usize]) -> Result<()> {
         self.entries.keep(groups)?;
-        let (groups, values, _) = self.entries.of(&self.entries.all())?;
+        let (groups, values, _) = self.entries.with_ids(&self.entries.all())?;
         let encoded = self.encoding.rows(&values)?;
         self.sorted.clear();
         self.bytes = 0;
@@ -335,7 +323,7 @@ impl Accumulator for Sorted {
 
     fn entries_restored(&mut self, changed: &[(usize, i64)]) -> Result<()> {
         let ids: Vec<usize> = changed.iter().map(|(id, _)| *id).collect();
-        let (groups, values, weights) = self.entries.of(&ids)?;
+        let (groups, values, weights) = self.entries.with_ids(&ids)?;
         let encoded = self.encoding.rows(&values)?;
         for (row, (_, before)) in changed.iter().enumerate() {
             if (*before > 0) != (weights.value(row) > 0) {

@@ -19,7 +19,7 @@ use super::distinct::followed;
 use super::entries::Entries;
 use crate::Functions;
 use crate::keyed_state::{
-    Changes, Identity, Noted, Part, Rows, SPARSE_MIN, Table, Taken, TimeToLive, Windows, number, numbers,
+    Changes, Extent, Identity, KeyedRows, Noted, SPARSE_MIN, Table, Taken, TimeToLive, Windows, number, numbers,
 };
 
 /// All groups, by their ids.
@@ -51,9 +51,10 @@ impl Groups {
         let (input, retracts) = (&spec.input_schema, spec.weight.is_some());
         let mut conditions = Conditions::default();
         let mut calls: Vec<Call> = Vec::with_capacity(spec.aggregates.len());
-        for (place, of) in spec.aggregates.iter().enumerate() {
-            let mut call = Call::new(of, input, functions, &mut conditions, |args| accumulator(of, args, retracts))?;
-            let followed = followed(&spec.aggregates, place).and_then(|of| calls[of].accumulator.entries());
+        for (place, aggregate) in spec.aggregates.iter().enumerate() {
+            let mut call =
+                Call::new(aggregate, input, functions, &mut conditions, |args| accumulator(aggregate, args, retracts))?;
+            let followed = followed(&spec.aggregates, place).and_then(|earlier| calls[earlier].accumulator.entries());
             if let Some((entries, followed)) = call.accumulator.entries().zip(followed) {
                 entries.follow(followed);
             }
@@ -209,12 +210,12 @@ impl Groups {
     }
 }
 
-impl Rows for Groups {
+impl KeyedRows for Groups {
     /// The table of groups, then those of values.
     fn tables(&self) -> Vec<Table> {
         let keys = self.key_fields.len();
-        let table = |name: String, of: Vec<Field>, identity| {
-            Table::new(name, self.key_fields.iter().cloned().chain(of).collect(), identity, self.lives)
+        let table = |name: String, fields: Vec<Field>, identity| {
+            Table::new(name, self.key_fields.iter().cloned().chain(fields).collect(), identity, self.lives)
         };
         let states = self.calls.iter().flat_map(|call| call.accumulator.state_fields(&call.name));
         let emitted = self.early.map(|_| number("$emitted"));
@@ -239,7 +240,7 @@ impl Rows for Groups {
         self.calls.iter_mut().for_each(|call| call.accumulator.resize(keys));
     }
 
-    fn take_out(&mut self, part: Part, _number: i64) -> Result<Vec<Taken>> {
+    fn take_out(&mut self, part: Extent, _number: i64) -> Result<Vec<Taken>> {
         self.renew_values()?;
         let rows = &self.rows;
         let groups = self.changes.take(part, || (0..rows.len()).filter(|group| rows[*group] != 0).collect());
@@ -255,8 +256,8 @@ impl Rows for Groups {
         let mut tables = vec![Taken::new(groups, columns)];
         for entries in self.entries() {
             let ids = entries.take(part);
-            let (of, values, weights) = entries.of(&ids)?;
-            tables.push(Taken::new(of, vec![values, Arc::new(weights)]));
+            let (groups, values, weights) = entries.with_ids(&ids)?;
+            tables.push(Taken::new(groups, vec![values, Arc::new(weights)]));
         }
         Ok(tables)
     }

@@ -14,13 +14,13 @@ use arrow::buffer::{NullBuffer, OffsetBuffer};
 use arrow::compute::{cast, is_not_null, take};
 use arrow::datatypes::{DataType, Field, FieldRef};
 
-use super::accumulator::{Accumulator, Rows};
+use super::accumulator::{Accumulator, InputRows};
 use crate::hash_keys;
 use crate::key_table::KeyTable;
 use crate::keyed_state::{SPARSE_MIN, narrow};
 
 /// What is computed from the list.
-enum Of {
+enum ListResult {
     First,
     Last,
     Array(FieldRef),
@@ -28,7 +28,7 @@ enum Of {
 }
 
 pub(super) struct Lists {
-    of: Of,
+    result: ListResult,
     value_type: DataType,
     values: KeyTable,
     /// The values of each group.
@@ -41,23 +41,23 @@ pub(super) struct Lists {
 
 impl Lists {
     /// The accumulator of a function. `None` for functions of other kinds.
-    pub(super) fn of(spec: &AggregateSpec, argument: &DataType) -> Result<Option<Lists>> {
-        let of = match (spec.function.as_str(), &spec.data_type) {
-            ("first_value", _) => Of::First,
-            ("last_value", _) => Of::Last,
-            ("array_agg", DataType::List(item)) => Of::Array(Arc::clone(item)),
+    pub(super) fn for_function(spec: &AggregateSpec, argument: &DataType) -> Result<Option<Lists>> {
+        let result = match (spec.function.as_str(), &spec.data_type) {
+            ("first_value", _) => ListResult::First,
+            ("last_value", _) => ListResult::Last,
+            ("array_agg", DataType::List(item)) => ListResult::Array(Arc::clone(item)),
             ("string_agg", data_type) => {
                 let separator = match spec.args.get(1) {
                     Some(Expr::Literal(literal)) => literal.as_text().unwrap_or_default().to_owned(),
                     _ => return Err(Error::internal(format!("{spec} has no constant separator"))),
                 };
-                Of::Text { separator, data_type: data_type.clone() }
+                ListResult::Text { separator, data_type: data_type.clone() }
             }
             _ => return Ok(None),
         };
         let values = KeyTable::by_id(vec![argument.clone()])?;
         let (lists, owed) = (Vec::new(), BTreeMap::new());
-        Ok(Some(Lists { of, value_type: argument.clone(), values, lists, owed, len: 0 }))
+        Ok(Some(Lists { result, value_type: argument.clone(), values, lists, owed, len: 0 }))
     }
 
     fn intern(&mut self, values: &ArrayRef) -> Result<Vec<u32>> {
@@ -79,7 +79,7 @@ impl Lists {
             }
         }
         for _ in weight..0 {
-            match self.lists[group].iter().position(|of| *of == value) {
+            match self.lists[group].iter().position(|item| *item == value) {
                 Some(place) => {
                     self.lists[group].remove(place);
                     self.len -= 1;
@@ -159,16 +159,16 @@ impl Accumulator for Lists {
         self.lists.resize_with(groups, VecDeque::new);
     }
 
-    fn update(&mut self, rows: &Rows<'_>) -> Result<()> {
+    fn update(&mut self, rows: &InputRows<'_>) -> Result<()> {
         let values = &rows.values[0];
         let ids = self.intern(values)?;
         // Only `ARRAY_AGG` keeps NULL.
-        let counts: Option<BooleanArray> = match self.of {
-            Of::Array(_) => None,
+        let counts: Option<BooleanArray> = match self.result {
+            ListResult::Array(_) => None,
             _ => Some(is_not_null(values)?),
         };
         for (row, group) in
-            rows.groups.iter().enumerate().filter(|(row, _)| counts.as_ref().is_none_or(|of| of.value(*row)))
+            rows.groups.iter().enumerate().filter(|(row, _)| counts.as_ref().is_none_or(|counts| counts.value(*row)))
         {
             self.add(*group, ids[row], rows.weights.map_or(1, |weights| weights[row]));
         }
@@ -176,11 +176,11 @@ impl Accumulator for Lists {
     }
 
     fn results(&self, groups: &[usize]) -> Result<ArrayRef> {
-        match &self.of {
-            Of::First => self.ends(groups, VecDeque::front),
-            Of::Last => self.ends(groups, VecDeque::back),
-            Of::Text { separator, data_type } => self.texts(groups, separator, data_type),
-            Of::Array(item) => {
+        match &self.result {
+            ListResult::First => self.ends(groups, VecDeque::front),
+            ListResult::Last => self.ends(groups, VecDeque::back),
+            ListResult::Text { separator, data_type } => self.texts(groups, separator, data_type),
+            ListResult::Array(item) => {
                 let nulls = groups.iter().map(|group| !self.lists[*group].is_empty()).collect();
                 self.arrays(&self.lists_of(groups), Arc::clone(item), Some(nulls))
             }

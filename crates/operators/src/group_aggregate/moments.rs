@@ -7,14 +7,14 @@ use anabranch_model::{Error, Result};
 use arrow::array::{ArrayRef, AsArray, Float64Array, Int64Array};
 use arrow::datatypes::{DataType, Field, Float64Type};
 
-use super::accumulator::{Accumulator, Rows};
-use super::readings::{Readings, Step};
+use super::accumulator::{Accumulator, InputRows};
+use super::readings::{Readings, ReplayStep};
 use crate::keyed_state::numbers;
 
 /// Number, mean, and sum of squared distances from the mean, of the values of each group.
 pub(super) struct Moments {
     groups: Vec<Moment>,
-    of: Of,
+    statistic: Statistic,
 }
 
 #[derive(Clone, Copy, Default)]
@@ -26,7 +26,7 @@ struct Moment {
 
 /// Which statistic is the result.
 #[derive(Clone, Copy)]
-pub(super) struct Of {
+pub(super) struct Statistic {
     of_sample: bool,
     root: bool,
 }
@@ -43,7 +43,7 @@ impl Moment {
         self.squares += weight as f64 * distance * (value - self.mean);
     }
 
-    fn result(&self, Of { of_sample, root }: Of) -> Option<f64> {
+    fn result(&self, Statistic { of_sample, root }: Statistic) -> Option<f64> {
         let divisor = self.count - i64::from(of_sample);
         if self.count <= 0 || divisor <= 0 {
             return None;
@@ -56,23 +56,24 @@ impl Moment {
 
 impl Moments {
     /// The statistic that a function computes. `None` for functions of other kinds.
-    pub(super) fn of(function: &str) -> Option<Of> {
+    pub(super) fn statistic(function: &str) -> Option<Statistic> {
         Some(match function {
-            "var" | "var_sample" => Of { of_sample: true, root: false },
-            "var_pop" => Of { of_sample: false, root: false },
-            "stddev" => Of { of_sample: true, root: true },
-            "stddev_pop" => Of { of_sample: false, root: true },
+            "var" | "var_sample" => Statistic { of_sample: true, root: false },
+            "var_pop" => Statistic { of_sample: false, root: false },
+            "stddev" => Statistic { of_sample: true, root: true },
+            "stddev_pop" => Statistic { of_sample: false, root: true },
             _ => return None,
         })
     }
 
     pub(super) fn accumulator(function: &str) -> Result<Box<dyn Accumulator>> {
-        let of = Moments::of(function).ok_or_else(|| Error::internal(format!("{function} is no variance")))?;
-        Ok(Box::new(Moments { groups: Vec::new(), of }))
+        let statistic =
+            Moments::statistic(function).ok_or_else(|| Error::internal(format!("{function} is no variance")))?;
+        Ok(Box::new(Moments { groups: Vec::new(), statistic }))
     }
 }
 
-fn doubles<'a>(rows: &'a Rows<'_>) -> Result<&'a [f64]> {
+fn doubles<'a>(rows: &'a InputRows<'_>) -> Result<&'a [f64]> {
     let values = rows.values[0].as_primitive_opt::<Float64Type>();
     Ok(values.ok_or_else(|| Error::internal("a variance of other values than DOUBLE"))?.values())
 }
@@ -82,24 +83,24 @@ impl Accumulator for Moments {
         self.groups.resize(groups, Moment::default());
     }
 
-    fn update(&mut self, rows: &Rows<'_>) -> Result<()> {
+    fn update(&mut self, rows: &InputRows<'_>) -> Result<()> {
         let values = doubles(rows)?;
         rows.for_each(|row, group, weight| self.groups[group].add(values[row], weight));
         Ok(())
     }
 
-    fn running(&mut self, rows: &Rows<'_>, readings: &Readings) -> Result<ArrayRef> {
+    fn running(&mut self, rows: &InputRows<'_>, readings: &Readings) -> Result<ArrayRef> {
         let values = doubles(rows)?;
         let mut results = Vec::with_capacity(readings.len());
         rows.replay(readings, |step| match step {
-            Step::Row { row, group, weight } => self.groups[group].add(values[row], weight),
-            Step::Read { group } => results.push(self.groups[group].result(self.of)),
+            ReplayStep::Row { row, group, weight } => self.groups[group].add(values[row], weight),
+            ReplayStep::Read { group } => results.push(self.groups[group].result(self.statistic)),
         });
         Ok(Arc::new(Float64Array::from(results)))
     }
 
     fn results(&self, groups: &[usize]) -> Result<ArrayRef> {
-        Ok(Arc::new(groups.iter().map(|group| self.groups[*group].result(self.of)).collect::<Float64Array>()))
+        Ok(Arc::new(groups.iter().map(|group| self.groups[*group].result(self.statistic)).collect::<Float64Array>()))
     }
 
     fn state_fields(&self, name: &str) -> Vec<Field> {
@@ -109,10 +110,10 @@ impl Accumulator for Moments {
     }
 
     fn state(&self, groups: &[usize]) -> Result<Vec<ArrayRef>> {
-        let of = |group: &usize| self.groups[*group];
-        let counts = Int64Array::from_iter_values(groups.iter().map(|group| of(group).count));
-        let means = Float64Array::from_iter_values(groups.iter().map(|group| of(group).mean));
-        let squares = Float64Array::from_iter_values(groups.iter().map(|group| of(group).squares));
+        let moments = |group: &usize| self.groups[*group];
+        let counts = Int64Array::from_iter_values(groups.iter().map(|group| moments(group).count));
+        let means = Float64Array::from_iter_values(groups.iter().map(|group| moments(group).mean));
+        let squares = Float64Array::from_iter_values(groups.iter().map(|group| moments(group).squares));
         Ok(vec![Arc::new(counts), Arc::new(means), Arc::new(squares)])
     }
 

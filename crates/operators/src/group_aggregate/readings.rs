@@ -4,7 +4,7 @@ use anabranch_model::Result;
 use arrow::array::{Array, ArrayRef};
 use arrow::compute::concat;
 
-use super::accumulator::{Accumulator, Rows};
+use super::accumulator::{Accumulator, InputRows};
 
 /// Where results are read, in order: the group, and the number of rows before the reading.
 #[derive(Default)]
@@ -14,7 +14,7 @@ pub(crate) struct Readings {
 }
 
 /// The next step.
-pub(crate) enum Step {
+pub(crate) enum ReplayStep {
     /// A row is added, or retracted.
     Row { row: usize, group: usize, weight: i64 },
     /// The result of a group is read.
@@ -32,34 +32,34 @@ impl Readings {
     }
 }
 
-impl Rows<'_> {
+impl InputRows<'_> {
     /// Calls `take` with each row of a weight other than 0 whose arguments are not NULL, and with each
     /// reading between them.
-    pub(crate) fn replay(&self, readings: &Readings, mut take: impl FnMut(Step)) {
-        let mut of = readings.after.iter().zip(&readings.groups).peekable();
-        let mut read_until = |row: usize, take: &mut dyn FnMut(Step)| {
-            while let Some((_, group)) = of.next_if(|(after, _)| **after <= row) {
-                take(Step::Read { group: *group });
+    pub(crate) fn replay(&self, readings: &Readings, mut take: impl FnMut(ReplayStep)) {
+        let mut due = readings.after.iter().zip(&readings.groups).peekable();
+        let mut read_until = |row: usize, take: &mut dyn FnMut(ReplayStep)| {
+            while let Some((_, group)) = due.next_if(|(after, _)| **after <= row) {
+                take(ReplayStep::Read { group: *group });
             }
         };
         self.for_each(|row, group, weight| {
             read_until(row, &mut take);
-            take(Step::Row { row, group, weight });
+            take(ReplayStep::Row { row, group, weight });
         });
         read_until(usize::MAX, &mut take);
     }
 
     /// A range of the rows.
-    fn slice<'a>(&'a self, from: usize, to: usize, values: &'a [ArrayRef]) -> Rows<'a> {
+    fn slice<'a>(&'a self, from: usize, to: usize, values: &'a [ArrayRef]) -> InputRows<'a> {
         let weights = self.weights.map(|weights| &weights[from..to]);
-        Rows { groups: &self.groups[from..to], weights, values }
+        InputRows { groups: &self.groups[from..to], weights, values }
     }
 }
 
 /// [`Accumulator::running`] for any function: one result at a time.
 pub(super) fn one_by_one<A: Accumulator + ?Sized>(
-    of: &mut A,
-    rows: &Rows<'_>,
+    accumulator: &mut A,
+    rows: &InputRows<'_>,
     readings: &Readings,
 ) -> Result<ArrayRef> {
     let mut results: Vec<ArrayRef> = Vec::with_capacity(readings.len());
@@ -68,13 +68,13 @@ pub(super) fn one_by_one<A: Accumulator + ?Sized>(
     for (to, group) in ends.chain([(rows.groups.len(), None)]) {
         if to > from {
             let values: Vec<ArrayRef> = rows.values.iter().map(|column| column.slice(from, to - from)).collect();
-            of.update(&rows.slice(from, to, &values))?;
+            accumulator.update(&rows.slice(from, to, &values))?;
             from = to;
         }
-        results.extend(group.map(|group| of.results(&[group])).transpose()?);
+        results.extend(group.map(|group| accumulator.results(&[group])).transpose()?);
     }
     if results.is_empty() {
-        return of.results(&[]);
+        return accumulator.results(&[]);
     }
     Ok(concat(&results.iter().map(|result| result.as_ref() as &dyn Array).collect::<Vec<_>>())?)
 }

@@ -19,21 +19,22 @@ pub(crate) fn goes_on(former: &GroupAggregateSpec, next: &GroupAggregateSpec, fu
         (0..spec.aggregates.len()).map(|place| followed(&spec.aggregates, place)).collect::<Vec<_>>()
     };
     let kinds = |spec: &GroupAggregateSpec| {
-        (calls(spec), followed(spec), spec.weight.is_some(), spec.emission.map(|of| of.time))
+        (calls(spec), followed(spec), spec.weight.is_some(), spec.emission.map(|emission| emission.time))
     };
     if kinds(former) != kinds(next) {
         return false;
     }
     let tables = |spec: &GroupAggregateSpec| GroupAggregate::new(spec, functions, &Default::default()).ok();
     let (Some(former), Some(next)) = (tables(former), tables(next)) else { return false };
-    let arguments =
-        |of: &GroupAggregate| of.state.rows.calls.iter().map(|call| call.argument_types()).collect::<Vec<_>>();
-    let columns = |of: &GroupAggregate| {
+    let arguments = |aggregate: &GroupAggregate| {
+        aggregate.state.rows.calls.iter().map(|call| call.argument_types()).collect::<Vec<_>>()
+    };
+    let columns = |aggregate: &GroupAggregate| {
         let fields = |shape: &StateShape| {
             let field = |f: &std::sync::Arc<arrow::datatypes::Field>| (f.data_type().clone(), f.is_nullable());
             shape.schema.fields().iter().map(field).collect::<Vec<_>>()
         };
-        of.state.shapes().iter().map(fields).collect::<Vec<_>>()
+        aggregate.state.shapes().iter().map(fields).collect::<Vec<_>>()
     };
     arguments(&former) == arguments(&next) && columns(&former) == columns(&next)
 }

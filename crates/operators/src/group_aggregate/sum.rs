@@ -8,8 +8,8 @@ use anabranch_model::{Error, Result};
 use arrow::array::{ArrayRef, ArrowPrimitiveType, AsArray, Float64Array, Int64Array, PrimitiveArray};
 use arrow::datatypes::{DataType, Decimal128Type, Decimal256Type, Field, Float64Type, Int64Type, i256};
 
-use super::accumulator::{Accumulator, Rows};
-use super::readings::{Readings, Step};
+use super::accumulator::{Accumulator, InputRows};
+use super::readings::{Readings, ReplayStep};
 use crate::expression::runtime_error;
 use crate::keyed_state::numbers;
 use crate::window_aggregate::exact::Finish;
@@ -141,18 +141,18 @@ impl<T: Summed> Accumulator for Sums<T> {
         self.counts.resize(groups, 0);
     }
 
-    fn update(&mut self, rows: &Rows<'_>) -> Result<()> {
+    fn update(&mut self, rows: &InputRows<'_>) -> Result<()> {
         let values = rows.values[0].as_primitive::<T>().values();
         rows.for_each(|row, group, weight| self.add(group, values[row], weight));
         Ok(())
     }
 
-    fn running(&mut self, rows: &Rows<'_>, readings: &Readings) -> Result<ArrayRef> {
+    fn running(&mut self, rows: &InputRows<'_>, readings: &Readings) -> Result<ArrayRef> {
         let values = rows.values[0].as_primitive::<T>().values();
         let mut totals = Vec::with_capacity(readings.len());
         rows.replay(readings, |step| match step {
-            Step::Row { row, group, weight } => self.add(group, values[row], weight),
-            Step::Read { group } => totals.push(self.total(group)),
+            ReplayStep::Row { row, group, weight } => self.add(group, values[row], weight),
+            ReplayStep::Read { group } => totals.push(self.total(group)),
         });
         T::results(totals.into_iter(), self.scale, &self.how)
     }

@@ -1,5 +1,4 @@
-//! Results against those of all rows so far, computed anew: with rows that are taken back, snapshots, and
-//! restored operators.
+//! Results against a recomputation over all rows so far: with retractions, snapshots, and restored operators.
 
 mod below_zero;
 mod divided;
@@ -114,8 +113,8 @@ fn batch(rows: &[(Row, i64)], weighted: bool) -> RecordBatch {
     RecordBatch::try_new(input(weighted), columns).expect("a batch")
 }
 
-/// Values in the order in which they came; one that is taken back leaves the first of its places. `distinct`:
-/// only values that come to be come, and only those that cease to be leave.
+/// Values in the order of their arrival; a retraction removes the first occurrence. `distinct`: a value
+/// arrives with its first occurrence and leaves with its last one.
 fn in_order<T: Copy + PartialEq>(events: &[(T, i64)], distinct: bool) -> Vec<T> {
     let (mut list, mut all) = (Vec::new(), Vec::new());
     for (value, weight) in events {
@@ -135,7 +134,7 @@ fn in_order<T: Copy + PartialEq>(events: &[(T, i64)], distinct: bool) -> Vec<T> 
     list
 }
 
-/// What the functions of ordered values are, as text.
+/// The results of the functions that depend on the order of rows, as text.
 fn expected_in_order(events: &[(Row, i64)]) -> String {
     let texts: Vec<_> = events.iter().map(|((.., text), weight)| (*text, *weight)).collect();
     let some: Vec<_> = texts.iter().filter_map(|(text, weight)| Some(((*text)?, *weight))).collect();
@@ -152,7 +151,7 @@ fn expected_in_order(events: &[(Row, i64)]) -> String {
     .join("|")
 }
 
-/// What the other aggregates of a group of rows are, as text.
+/// The results of the other aggregates of a group of rows, as text.
 fn expected(rows: &[&Row]) -> String {
     let numbers: Vec<i64> = rows.iter().filter_map(|row| row.1).collect();
     let texts: Vec<&str> = rows.iter().filter_map(|row| row.2).collect();
@@ -223,7 +222,7 @@ fn results(rows: &[Row], events: &[(Row, i64)]) -> BTreeMap<String, i64> {
     groups.into_iter().map(result).collect()
 }
 
-/// Runs random rows; `weighted`: some of them take earlier ones back. Beyond so many bytes, state is on disk.
+/// Runs random rows; `weighted`: some retract earlier ones. State of more than `disk_bytes` is on disk.
 fn run(seed: u64, weighted: bool, disk_bytes: Option<usize>) {
     let mut numbers = Numbers(Rng::new(seed));
     let (mut now, mut rows, mut integral) = (operator(weighted, disk_bytes), Vec::<Row>::new(), Integral::default());

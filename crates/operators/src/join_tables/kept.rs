@@ -15,7 +15,7 @@ use arrow::datatypes::{DataType, UInt32Type};
 
 use crate::hash_keys;
 use crate::key_table::KeyTable;
-use crate::row_store::{Other, RowStore, Words};
+use crate::row_store::{Comparand, RowStore, Words};
 
 /// Rows with the ids of their keys.
 pub(crate) enum Kept {
@@ -212,7 +212,7 @@ impl Numbered {
         self.append(keys, values, numbers.values(), &new)?;
         let values = self.rows.values(values)?;
         for (row, id) in ids.iter().enumerate() {
-            if self.rows.order(&values, row, Other::Kept(*id)).is_ne() {
+            if self.rows.order(&values, row, Comparand::Kept(*id)).is_ne() {
                 return Err(Error::internal("two rows of a state have the same key and number"));
             }
         }

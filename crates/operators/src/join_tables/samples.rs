@@ -19,7 +19,7 @@ pub(crate) const TEXTS: [&str; 3] = ["a", "b", "a text that is longer than twelv
 
 /// The columns of a row.
 pub(crate) fn fields() -> Vec<Field> {
-    let field = |name: &str, of| Field::new(name, of, true);
+    let field = |name: &str, data_type| Field::new(name, data_type, true);
     vec![field("k", DataType::Int64), field("t", DataType::Utf8View), field("n", DataType::Int64)]
 }
 

@@ -10,7 +10,7 @@ use arrow::datatypes::{DataType, Int64Type};
 use super::SideShape;
 use super::expiry::Expiry;
 use super::kept::Kept;
-use crate::keyed_state::{Changes, Part, TimeToLive, narrow};
+use crate::keyed_state::{Changes, Extent, TimeToLive, narrow};
 use crate::row_store::Words;
 
 /// The end of a list.
@@ -261,7 +261,7 @@ impl Side {
     }
 
     /// A part of the rows.
-    pub(crate) fn take(&mut self, part: Part) -> Vec<usize> {
+    pub(crate) fn take(&mut self, part: Extent) -> Vec<usize> {
         let (weights, forgets) = (&self.weights, self.forgets());
         let mut taken = self.changes.take(part, || (0..weights.len()).filter(|row| weights.get(*row) != 0).collect());
         if forgets {

@@ -60,7 +60,6 @@ impl BytesTable {
         self.data.clear();
     }
 
-    /// Whether this slot has the key.
     #[inline]
     fn is(&self, slot: Slot, key: &[u8], hash: u64) -> bool {
         let id = slot.id as usize;

@@ -19,7 +19,7 @@ pub(crate) const INLINE: usize = 12;
 const HEAD: u128 = u64::MAX as u128;
 
 /// A column of keys, by id.
-pub(super) struct Column {
+pub(super) struct KeyColumn {
     data_type: DataType,
     keys: Keys,
     nulls: Nulls,
@@ -112,7 +112,7 @@ impl Nulls {
     }
 }
 
-impl Drop for Column {
+impl Drop for KeyColumn {
     fn drop(&mut self) {
         match &mut self.keys {
             Keys::Words(_) => {}
@@ -121,9 +121,9 @@ impl Drop for Column {
     }
 }
 
-impl Column {
+impl KeyColumn {
     /// An empty column of keys. A type that has no encoding is an error.
-    pub(super) fn new(data_type: &DataType) -> Result<Column> {
+    pub(super) fn new(data_type: &DataType) -> Result<KeyColumn> {
         let keys = match data_type {
             _ if key_hash::is_word(data_type) => Keys::Words(Vec::new()),
             DataType::Utf8View | DataType::Utf8 => Keys::Texts { views: Vec::new(), data: Vec::new() },
@@ -135,7 +135,7 @@ impl Column {
                 Keys::Encoded { converter: Box::new(converter), ends: Vec::new(), data: Vec::new() }
             }
         };
-        Ok(Column { data_type: data_type.clone(), keys, nulls: Nulls::default() })
+        Ok(KeyColumn { data_type: data_type.clone(), keys, nulls: Nulls::default() })
     }
 
     pub(crate) fn size_bytes(&self) -> usize {

@@ -4,7 +4,7 @@ use anabranch_model::{Error, Result};
 use arrow::array::ArrayRef;
 use arrow::datatypes::DataType;
 
-use super::column::{Column, Values};
+use super::column::{KeyColumn, Values};
 use super::{Ids, MISSING, PREFETCH_DISTANCE, prefetch};
 
 /// Linear probing over slots of hash and id; the keys are stored column by column.
@@ -15,7 +15,7 @@ use super::{Ids, MISSING, PREFETCH_DISTANCE, prefetch};
 pub(super) struct ColumnsTable {
     slots: Vec<Slot>,
     used: usize,
-    columns: Vec<Column>,
+    columns: Vec<KeyColumn>,
     /// Rows of the batch with new keys, and the other rows.
     new: Vec<usize>,
     old: Vec<usize>,
@@ -39,7 +39,7 @@ impl ColumnsTable {
         Ok(ColumnsTable {
             slots: vec![EMPTY; INITIAL_SLOTS],
             used: 0,
-            columns: types.iter().map(Column::new).collect::<Result<_>>()?,
+            columns: types.iter().map(KeyColumn::new).collect::<Result<_>>()?,
             new: Vec::new(),
             old: Vec::new(),
             differing: Vec::new(),
@@ -47,21 +47,20 @@ impl ColumnsTable {
     }
 
     pub(super) fn size_bytes(&self) -> usize {
-        self.slots.len() * size_of::<Slot>() + self.columns.iter().map(Column::size_bytes).sum::<usize>()
+        self.slots.len() * size_of::<Slot>() + self.columns.iter().map(KeyColumn::size_bytes).sum::<usize>()
     }
 
     pub(super) fn clear(&mut self) {
         self.slots.fill(EMPTY);
         self.used = 0;
-        self.columns.iter_mut().for_each(Column::clear);
+        self.columns.iter_mut().for_each(KeyColumn::clear);
     }
 
     /// The keys in order of their ids.
     pub(super) fn keys(&self) -> Result<Vec<ArrayRef>> {
-        self.columns.iter().map(Column::array).collect()
+        self.columns.iter().map(KeyColumn::array).collect()
     }
 
-    /// The keys of these ids.
     pub(super) fn keys_of(&self, ids: &[usize]) -> Result<Vec<ArrayRef>> {
         self.columns.iter().map(|column| column.array_of(ids)).collect()
     }

@@ -6,12 +6,12 @@ use arrow::array::Int64Array;
 
 /// Ids, each once.
 #[derive(Default)]
-struct Ids {
+struct IdSet {
     flags: Vec<bool>,
     ids: Vec<usize>,
 }
 
-impl Ids {
+impl IdSet {
     fn add(&mut self, id: usize) {
         if self.flags.len() <= id {
             self.flags.resize(id + 1, false);
@@ -45,16 +45,16 @@ pub(crate) struct Changes {
     /// Whether changes are noted. The first snapshot contains everything, so none are noted before it.
     noted: bool,
     /// Since the last snapshot.
-    changed: Ids,
+    changed: IdSet,
     /// Since the tables were written to the disk, if they are.
-    unwritten: Option<Ids>,
+    unwritten: Option<IdSet>,
     /// While state is restored: for each id the snapshot of its row.
     versions: Vec<i64>,
 }
 
 /// Which rows are taken from the tables of an operator.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Part {
+pub(crate) enum Extent {
     /// Those that have changed since the last snapshot.
     Changed,
     /// Those that have changed since the tables were written to the disk.
@@ -63,13 +63,13 @@ pub(crate) enum Part {
     All,
 }
 
-impl Part {
+impl Extent {
     /// The part of the tables that a snapshot contains.
-    pub(super) fn of_snapshot(complete: bool, on_disk: bool) -> Part {
+    pub(super) fn of_snapshot(complete: bool, on_disk: bool) -> Extent {
         match (complete, on_disk) {
-            (false, _) => Part::Changed,
-            (true, true) => Part::Unwritten,
-            (true, false) => Part::All,
+            (false, _) => Extent::Changed,
+            (true, true) => Extent::Unwritten,
+            (true, false) => Extent::All,
         }
     }
 }
@@ -105,13 +105,13 @@ impl Changes {
 
     /// Takes the ids of this part. From now on, changes until the next snapshot are noted. `all`: all ids
     /// that exist.
-    pub(crate) fn take(&mut self, part: Part, all: impl FnOnce() -> Vec<usize>) -> Vec<usize> {
+    pub(crate) fn take(&mut self, part: Extent, all: impl FnOnce() -> Vec<usize>) -> Vec<usize> {
         self.noted = true;
         let changed = self.changed.take();
         match part {
-            Part::Changed => changed,
-            Part::Unwritten => self.unwritten.as_ref().map(|unwritten| unwritten.ids.clone()).unwrap_or_default(),
-            Part::All => all(),
+            Extent::Changed => changed,
+            Extent::Unwritten => self.unwritten.as_ref().map(|unwritten| unwritten.ids.clone()).unwrap_or_default(),
+            Extent::All => all(),
         }
     }
 
@@ -130,7 +130,7 @@ impl Changes {
     }
 
     pub(crate) fn size_bytes(&self) -> usize {
-        let unwritten = self.unwritten.as_ref().map_or(0, Ids::size_bytes);
+        let unwritten = self.unwritten.as_ref().map_or(0, IdSet::size_bytes);
         self.changed.size_bytes() + unwritten + self.versions.capacity() * size_of::<i64>()
     }
 }
@@ -138,7 +138,7 @@ impl Changes {
 /// Notes changes of the rows of a state.
 pub(crate) trait Noted {
     /// Begins to note changes. None are noted before the first snapshot, which contains everything.
-    fn note(&mut self);
+    fn begin_noting(&mut self);
 
     /// Begins to note changes for the disk.
     fn for_disk(&mut self);
@@ -151,12 +151,12 @@ pub(crate) trait Noted {
 }
 
 impl Noted for Changes {
-    fn note(&mut self) {
+    fn begin_noting(&mut self) {
         self.noted = true;
     }
 
     fn for_disk(&mut self) {
-        *self = Changes { noted: true, unwritten: Some(Ids::default()), ..Changes::default() };
+        *self = Changes { noted: true, unwritten: Some(IdSet::default()), ..Changes::default() };
     }
 
     fn restored(&mut self) {
@@ -202,13 +202,13 @@ impl<K: Ord + Clone> ChangedRows<K> {
 
     /// Takes the rows of this part. From now on, changes until the next snapshot are noted. `None`: all that
     /// exist.
-    pub(crate) fn take(&mut self, part: Part) -> Option<Vec<K>> {
+    pub(crate) fn take(&mut self, part: Extent) -> Option<Vec<K>> {
         self.noted = true;
         let changed = std::mem::take(&mut self.changed);
         match part {
-            Part::Changed => Some(changed.into_iter().collect()),
-            Part::Unwritten => Some(self.unwritten.iter().flatten().cloned().collect()),
-            Part::All => None,
+            Extent::Changed => Some(changed.into_iter().collect()),
+            Extent::Unwritten => Some(self.unwritten.iter().flatten().cloned().collect()),
+            Extent::All => None,
         }
     }
 
@@ -223,7 +223,7 @@ impl<K: Ord + Clone> ChangedRows<K> {
 }
 
 impl<K: Ord + Clone> Noted for ChangedRows<K> {
-    fn note(&mut self) {
+    fn begin_noting(&mut self) {
         self.noted = true;
     }
 

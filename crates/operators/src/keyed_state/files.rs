@@ -88,7 +88,7 @@ impl Files {
             let StateChange { rows, complete, runs, first_pane } = change;
             let ids = |runs: &[(u64, Vec<RecordBatch>)]| runs.iter().map(|(id, _)| *id).collect::<BTreeSet<u64>>();
             let run = |id: u64, content: Vec<u8>| (id, decode_rows(content.into()).expect("rows"));
-            let runs: Vec<_> = runs.iter().map(|of| run(of.id, of.content().expect("content"))).collect();
+            let runs: Vec<_> = runs.iter().map(|stored| run(stored.id, stored.content().expect("content"))).collect();
             if adds && self.adds {
                 assert!(!complete && ids(&table.runs).is_subset(&ids(&runs)), "a snapshot that should only add");
             }
@@ -106,9 +106,9 @@ impl Files {
     }
 
     /// The rows of all files of changes, with the numbers of their tables.
-    pub(crate) fn each(&self, mut of: impl FnMut(usize, &RecordBatch)) {
+    pub(crate) fn each(&self, mut visit: impl FnMut(usize, &RecordBatch)) {
         for (number, table) in self.tables.iter().enumerate() {
-            table.changes.iter().for_each(|rows| of(number, rows));
+            table.changes.iter().for_each(|rows| visit(number, rows));
         }
     }
 

@@ -3,14 +3,14 @@
 use anabranch_model::{Error, EventTime, Result};
 use arrow::array::RecordBatch;
 
-use super::rows::Rows;
+use super::rows::KeyedRows;
 use super::windows::{Slice, unknown};
 use super::{KeyedState, LEAST_BYTES, check_size};
 use crate::Output;
 use crate::operator::RESULT_ROWS;
-use crate::waiting::{Piece, Waiting};
+use crate::waiting::{DueRows, Waiting};
 
-impl<R: Rows> KeyedState<R> {
+impl<R: KeyedRows> KeyedState<R> {
     /// Adds a state in memory for the keys of firing windows that are only on the disk.
     pub(crate) fn with_slice(self, slice: impl FnOnce() -> Result<KeyedState<R>>) -> Result<KeyedState<R>> {
         let fires_from_disk = self.disk.is_some() && self.windows.is_some();
@@ -25,7 +25,7 @@ impl<R: Rows> KeyedState<R> {
 
     /// Event time advances: windows that end fire before the watermark is emitted.
     pub(crate) fn begin_firing(&mut self, watermark: EventTime, out: &mut Output) -> Result<()> {
-        self.settle()?;
+        self.end_restore()?;
         let rows = &self.rows;
         match &mut self.windows {
             Some(windows) => windows.begin(watermark, |key| rows.awaits(key)),
@@ -85,7 +85,7 @@ impl<R: Rows> KeyedState<R> {
 
     /// Event time advances: rows that wait for it are due. If no rows can wait, the watermark passes at once.
     pub(crate) fn reach(&mut self, watermark: EventTime, out: &mut Output) -> Result<()> {
-        self.settle()?;
+        self.end_restore()?;
         let Some(waiting) = &mut self.waiting else {
             out.watermark(watermark);
             return Ok(());
@@ -98,9 +98,9 @@ impl<R: Rows> KeyedState<R> {
     }
 
     /// The next rows that are due. `None`: there are no more.
-    pub(crate) fn next_piece(&mut self) -> Result<Option<Piece>> {
+    pub(crate) fn next_piece(&mut self) -> Result<Option<DueRows>> {
         match &mut self.waiting {
-            Some(waiting) if self.firing.is_some() => waiting.take(RESULT_ROWS),
+            Some(waiting) if self.firing.is_some() => waiting.take_due(RESULT_ROWS),
             _ => Ok(None),
         }
     }

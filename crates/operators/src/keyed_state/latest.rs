@@ -16,7 +16,7 @@ pub(crate) struct Latest {
     table: KeyedTable,
     identities: KeyTable,
     batches: Vec<RecordBatch>,
-    /// Of each identity: batch and row, and the number of its snapshot.
+    /// For each identity: batch and row, and the number of its snapshot.
     places: Vec<(usize, usize)>,
     versions: Vec<i64>,
     hashes: Vec<u64>,
@@ -26,19 +26,19 @@ pub(crate) struct Latest {
     bytes: usize,
 }
 
-/// Which rows may be needed again. The others are found no more, and vanish when runs are merged, or with
-/// their run.
+/// Which rows may be needed again. Lookups no longer find the others, which vanish when runs are merged, or
+/// with their run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Needed {
     All,
-    /// Those of this time and later ones, in milliseconds, in the column of times that the table has. Rows
-    /// without a time are not needed.
+    /// The rows with this time or a later one, in milliseconds, in the table's time column. Rows without a
+    /// time are not needed.
     Since(i64),
-    /// So many of each key, those with the highest numbers in the last column.
+    /// This number of rows of each key: the ones with the highest numbers in the last column.
     Last(i64),
-    /// So many of each key, those with the highest numbers in the last column of those with the latest time
-    /// of their key. That time, which all rows have that a key needs, is not before this one, in
-    /// milliseconds.
+    /// This number of rows of each key: of the rows with the latest time of their key, the ones with the
+    /// highest numbers in the last column. A key needs no row with another time, and none before this time,
+    /// in milliseconds.
     LastSince(i64, i64),
 }
 
@@ -59,7 +59,7 @@ impl Latest {
         })
     }
 
-    /// It is an error if the rows that are added before they are taken have more bytes.
+    /// It is an error if the rows that are added before a call of `take` have more bytes.
     pub(crate) fn with_bytes_max(self, bytes_max: usize) -> Latest {
         Latest { bytes_max, ..self }
     }
@@ -69,7 +69,8 @@ impl Merge for Latest {
     fn add(&mut self, rows: &RecordBatch) -> Result<()> {
         self.bytes += batch_bytes(rows);
         check_size(self.bytes, self.bytes_max)?;
-        let identity: Vec<ArrayRef> = self.table.identity.iter().map(|of| ArrayRef::clone(rows.column(*of))).collect();
+        let identity: Vec<ArrayRef> =
+            self.table.identity.iter().map(|column| ArrayRef::clone(rows.column(*column))).collect();
         let versions: &Int64Array = numbers(rows.columns(), rows.num_columns() - 1)?;
         hash_keys(&identity, rows.num_rows(), &mut self.hashes)?;
         self.identities.intern(&identity, &self.hashes, &mut self.ids)?;

@@ -80,7 +80,7 @@ struct Table {
 
 impl OnDisk {
     /// A disk for these tables, if the options ask for one.
-    pub(crate) fn of(tables: Vec<KeyedTable>, options: &JobOptions) -> Result<Option<OnDisk>> {
+    pub(crate) fn open(tables: Vec<KeyedTable>, options: &JobOptions) -> Result<Option<OnDisk>> {
         if options.state_backend != StateBackendKind::Disk {
             return Ok(None);
         }
@@ -151,7 +151,7 @@ impl OnDisk {
             let column = rows.columns().get(runs.table().window.unwrap_or(usize::MAX));
             let column = column.ok_or_else(|| Error::internal("a slice of no window"))?;
             // Keys of another window may have the same hashes.
-            let is_of_window: BooleanArray = event_times(column)?.iter().map(|of| Some(of == time)).collect();
+            let is_of_window: BooleanArray = event_times(column)?.iter().map(|value| Some(value == time)).collect();
             *rows = filter_record_batch(rows, &is_of_window)?;
         }
         Ok((found, last))
@@ -186,8 +186,8 @@ impl OnDisk {
 
     /// Sets which rows of a table are needed from now on.
     pub(crate) fn need(&mut self, table: usize, needed: Needed) {
-        if let Some(of) = self.tables.get_mut(table) {
-            of.needed = needed;
+        if let Some(disk) = self.tables.get_mut(table) {
+            disk.needed = needed;
         }
     }
 

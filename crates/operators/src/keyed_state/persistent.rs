@@ -7,9 +7,9 @@ use anabranch_state::KeyedTable;
 use arrow::array::{ArrayRef, Int64Array, RecordBatch};
 use arrow::datatypes::{Field, Schema};
 
-use super::rows::{Identity, Rows, Table, Taken};
+use super::rows::{Identity, KeyedRows, Table, Taken};
 use super::{
-    KeyedState, OnDisk, Part, SNAPSHOT, TimeToLive, check_columns, keyed_table, numbers, time_to_live, with_latest,
+    Extent, KeyedState, OnDisk, SNAPSHOT, TimeToLive, check_columns, keyed_table, numbers, time_to_live, with_latest,
     without_times,
 };
 use crate::hash_keys;
@@ -18,43 +18,45 @@ use crate::waiting::Waiting;
 
 /// The tables as they are in snapshots. With a disk, files of changes are kept no longer than a run.
 pub(super) fn shapes(tables: Vec<Table>, keys: usize, on_disk: bool) -> Vec<StateShape> {
-    let shape = |of: Table| {
-        let pane = of.pane.filter(|_| !on_disk);
-        StateShape { schema: schema(&of), table: of.name, keys: 0..keys, pane }
+    let shape = |table: Table| {
+        let pane = table.pane.filter(|_| !on_disk);
+        StateShape { schema: schema(&table), table: table.name, keys: 0..keys, pane }
     };
     tables.into_iter().map(shape).collect()
 }
 
-fn schema(of: &Table) -> Arc<Schema> {
-    let times = of.lives.then(TimeToLive::field);
-    Arc::new(Schema::new(of.fields.iter().cloned().chain(times).chain([of.number.clone()]).collect::<Vec<Field>>()))
+fn schema(table: &Table) -> Arc<Schema> {
+    let times = table.lives.then(TimeToLive::field);
+    Arc::new(Schema::new(
+        table.fields.iter().cloned().chain(times).chain([table.number.clone()]).collect::<Vec<Field>>(),
+    ))
 }
 
 /// The tables as they are on a disk. `window`: the key column with the time of a window, if there is one.
 pub(super) fn keyed_tables(tables: &[Table], keys: usize, window: Option<usize>) -> Vec<KeyedTable> {
-    let keyed = |of: &Table| {
-        let shape = StateShape { table: String::new(), schema: schema(of), keys: 0..keys, pane: None };
-        let (identity, count) = match of.identity {
+    let keyed = |table: &Table| {
+        let shape = StateShape { table: String::new(), schema: schema(table), keys: 0..keys, pane: None };
+        let (identity, count) = match table.identity {
             Identity::Counted(columns) => ((0..columns).collect(), Some(columns)),
             Identity::First(columns) => ((0..columns).collect(), None),
             Identity::Last { keys, read } => {
                 ((0..keys).chain(keys + read..shape.schema.fields().len()).collect(), None)
             }
         };
-        let time = time_to_live::column(&shape.schema).or(of.pane).or(window).map(with_latest);
+        let time = time_to_live::column(&shape.schema).or(table.pane).or(window).map(with_latest);
         KeyedTable { window, time, ..keyed_table(&shape, identity, count) }
     };
     tables.iter().map(keyed).collect()
 }
 
-impl<R: Rows> KeyedState<R> {
+impl<R: KeyedRows> KeyedState<R> {
     /// The tables, without the table of the rows that wait.
     pub(crate) fn shapes(&self) -> &[StateShape] {
         &self.shapes
     }
 
     /// Takes rows of each table, with the number of a new snapshot.
-    pub(super) fn take_out(&mut self, part: Part) -> Result<Vec<RecordBatch>> {
+    pub(super) fn take_out(&mut self, part: Extent) -> Result<Vec<RecordBatch>> {
         // The number before it is for removed rows, which may have been added again.
         self.snapshots.number += 2;
         let number = self.snapshots.number;
@@ -124,13 +126,13 @@ impl<R: Rows> KeyedState<R> {
     }
 }
 
-impl<R: Rows> State for KeyedState<R> {
+impl<R: KeyedRows> State for KeyedState<R> {
     fn tables(&self) -> Vec<StateShape> {
         self.waiting.iter().map(Waiting::shape).chain(self.shapes.iter().cloned()).collect()
     }
 
     fn snapshot(&mut self, adds: bool) -> Result<Vec<StateChange>> {
-        self.settle()?;
+        self.end_restore()?;
         let waiting = self.waiting.as_mut().map(|waiting| waiting.snapshot(adds)).transpose()?;
         let changes = self.take_snapshot(adds)?;
         // No removed row is pending for a snapshot now.
@@ -162,7 +164,7 @@ impl<R: Rows> State for KeyedState<R> {
     fn goes_on(&mut self) {
         let rows = self.rows.count();
         self.snapshots.go_on(rows);
-        self.rows.changes(&mut |changes| changes.note());
+        self.rows.changes(&mut |changes| changes.begin_noting());
         self.waiting.iter_mut().for_each(Waiting::goes_on);
         self.disk.iter_mut().for_each(OnDisk::goes_on);
     }
@@ -191,7 +193,7 @@ impl<R: Rows> State for KeyedState<R> {
         if !self.rows.advance(wall_ms) && !is_time {
             return Ok(());
         }
-        self.settle()?;
+        self.end_restore()?;
         if self.disk.is_some() {
             // Keys in memory have a time on the disk too.
             self.put_away()?;

@@ -4,14 +4,14 @@ use anabranch_model::{EventTime, Result};
 use arrow::array::{ArrayRef, Int64Array, RecordBatch};
 use arrow::datatypes::Field;
 
-use super::{KeyedState, Needed, Noted, Part, SNAPSHOT, TimeToLive, number};
+use super::{Extent, KeyedState, Needed, Noted, SNAPSHOT, TimeToLive, number};
 
 /// The rows that an operator keeps for its keys, which have ids. The operator adds rows itself; the state
 /// calls these methods for everything else: to take rows out for a snapshot or for the disk, to insert rows
 /// that are restored or read, and to forget rows.
 ///
 /// A key is in memory with all of its rows in all tables, or not at all.
-pub(crate) trait Rows: Sized + Send + 'static {
+pub(crate) trait KeyedRows: Sized + Send + 'static {
     /// The tables. They never change.
     fn tables(&self) -> Vec<Table>;
 
@@ -23,7 +23,7 @@ pub(crate) trait Rows: Sized + Send + 'static {
 
     /// Takes the rows of each table that belong to this part, with the number of their snapshot. From now on,
     /// changes are noted anew.
-    fn take_out(&mut self, part: Part, number: i64) -> Result<Vec<Taken>>;
+    fn take_out(&mut self, part: Extent, number: i64) -> Result<Vec<Taken>>;
 
     /// Inserts rows of a table, whose keys have these ids. With `versions`, rows are restored, in any order,
     /// from snapshots with these numbers. Without, they come from the disk and are all rows of their keys.
@@ -62,7 +62,7 @@ pub(crate) trait Rows: Sized + Send + 'static {
     }
 
     /// Ends the restore: processes rows that were put off. Called before anything else happens.
-    fn settle(_state: &mut KeyedState<Self>) -> Result<()> {
+    fn end_restore(_state: &mut KeyedState<Self>) -> Result<()> {
         Ok(())
     }
 
@@ -71,7 +71,7 @@ pub(crate) trait Rows: Sized + Send + 'static {
         Ok(())
     }
 
-    /// Puts off restored rows until [`Rows::settle`]. Returns those that are to be inserted at once.
+    /// Puts off restored rows until [`KeyedRows::end_restore`]. Returns those that are to be inserted at once.
     fn put_off(&mut self, _table: usize, rows: RecordBatch) -> Option<RecordBatch> {
         Some(rows)
     }

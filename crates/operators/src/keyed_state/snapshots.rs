@@ -6,7 +6,7 @@ use anabranch_model::Result;
 use anabranch_state::Run;
 use arrow::array::Int64Array;
 
-use super::{OnDisk, Part};
+use super::{Extent, OnDisk};
 
 /// A snapshot is complete when the rows emitted since the last complete one exceed its rows by this factor.
 const CHANGES_PER_STATE: usize = 4;
@@ -56,13 +56,13 @@ impl Snapshots {
 
     /// Begins a snapshot. Returns whether it is complete, the part of the tables in memory that it contains,
     /// and the files of each table on the disk.
-    pub(crate) fn begin(&self, disk: Option<&mut OnDisk>, adds: bool) -> Result<(bool, Part, RunsOfTables)> {
+    pub(crate) fn begin(&self, disk: Option<&mut OnDisk>, adds: bool) -> Result<(bool, Extent, RunsOfTables)> {
         let on_disk = disk.is_some();
         let (complete, files) = match disk {
             Some(disk) => disk.snapshot(adds, self)?,
             None => (self.is_complete(adds), Vec::new()),
         };
-        Ok((complete, Part::of_snapshot(complete, on_disk), files))
+        Ok((complete, Extent::of_snapshot(complete, on_disk), files))
     }
 
     /// Notes the numbers of the snapshots of restored rows.

@@ -15,7 +15,7 @@ use crate::{Element, Functions, build_operator};
 
 const MINUTE: i64 = 60_000;
 const HOUR: i64 = 60 * MINUTE;
-/// Rows are out of order by so much.
+/// Rows are out of order by at most this time.
 const BOUND: i64 = 10 * MINUTE;
 
 fn schema() -> SchemaRef {

@@ -12,8 +12,8 @@ use arrow::datatypes::{DataType, Int64Type};
 
 use super::*;
 
-/// Keys, and where their answer goes.
-type Asked = (Vec<i64>, Arc<Answer>);
+/// Keys, and the rows that they wait for.
+type Asked = (Vec<i64>, Arc<PendingRows>);
 
 /// A table that answers when it is told to.
 #[derive(Clone, Default)]
@@ -23,8 +23,8 @@ struct Table {
 }
 
 impl Lookup for Table {
-    fn ask(&mut self, keys: &RecordBatch) -> Result<Arc<Answer>> {
-        let answer = Arc::<Answer>::default();
+    fn request(&mut self, keys: &RecordBatch) -> Result<Arc<PendingRows>> {
+        let answer = Arc::<PendingRows>::default();
         let keys = keys.column(0).as_primitive::<Int64Type>();
         assert_eq!(keys.null_count(), 0);
         self.asked.lock().expect("the test asks").push((keys.values().to_vec(), Arc::clone(&answer)));
@@ -42,13 +42,13 @@ impl Table {
         Arc::new(RecordBatch::try_new(declared(), columns).expect("rows"))
     }
 
-    /// Answers what was asked in this place.
+    /// Answers the request with this index.
     fn answer(&self, place: usize) {
         let (keys, answer) = self.asked.lock().expect("the test asks")[place].clone();
-        answer.give(Ok(self.rows(|key| keys.contains(&key))));
+        answer.complete(Ok(self.rows(|key| keys.contains(&key))));
     }
 
-    /// The place of what was asked last.
+    /// The index of the last request.
     fn asked(&self) -> usize {
         self.asked.lock().expect("the test asks").len() - 1
     }
@@ -135,8 +135,8 @@ fn rows_keep_their_order_whichever_answer_comes_first() {
     let mut join = join(JoinKind::Left, &table);
     let first = batch(&[(Some(2), 10), (Some(1), 11), (None, 12), (Some(2), 13), (Some(3), 14), (Some(9), 15)]);
     let second = batch(&[(Some(4), 20)]);
-    join.ask(&first).expect("asked");
-    join.ask(&second).expect("asked");
+    join.request(&first).expect("asked");
+    join.request(&second).expect("asked");
     assert_eq!((table.keys(0), table.keys(1)), (vec![2, 1, 3, 9], vec![4]), "each key once, and no NULL");
     assert!(!join.is_answered());
     table.answer(1);
@@ -163,16 +163,16 @@ fn rows_whose_keys_are_null_are_not_asked_for_and_find_nothing() {
     let mut join = join(JoinKind::Inner, &table);
     let rows = batch(&[(None, 1), (None, 2)]);
     for _ in 0..2 {
-        join.ask(&rows).expect("asked");
+        join.request(&rows).expect("asked");
         assert!(join.is_answered() && joined(&mut join, rows.clone()).is_empty());
-        join.ask(&batch(&[(Some(1), 3)])).expect("asked");
+        join.request(&batch(&[(Some(1), 3)])).expect("asked");
         table.answer(table.asked());
         assert_eq!(joined(&mut join, batch(&[(Some(1), 3)])), [named(3, "a")]);
     }
     assert_eq!(table.asked(), 1);
 }
 
-/// A table that is kept as a whole answers with the same rows until it was read again.
+/// A table that is cached as a whole answers with the same rows until it is read again.
 #[test]
 fn an_answer_with_other_rows_too_is_joined_by_the_keys() {
     let mut table = Table { rows: vec![(1, "a"), (2, "b")], ..Table::default() };
@@ -182,9 +182,9 @@ fn an_answer_with_other_rows_too_is_joined_by_the_keys() {
     let later = table.rows(|_| true);
     for (rows, expected) in [(&whole, "a"), (&whole, "a"), (&later, "c")] {
         let asked = batch(&[(Some(1), 7)]);
-        join.ask(&asked).expect("asked");
+        join.request(&asked).expect("asked");
         let (_, answer) = table.asked.lock().expect("the test asks").pop().expect("one");
-        answer.give(Ok(Arc::clone(rows)));
+        answer.complete(Ok(Arc::clone(rows)));
         assert_eq!(joined(&mut join, asked), [named(7, expected)]);
     }
 }
@@ -194,9 +194,9 @@ fn a_table_that_fails_fails_the_rows_that_wait_for_it() {
     let table = Table::default();
     let mut join = join(JoinKind::Left, &table);
     let rows = batch(&[(Some(1), 7)]);
-    join.ask(&rows).expect("asked");
+    join.request(&rows).expect("asked");
     let (_, answer) = table.asked.lock().expect("the test asks").pop().expect("one");
-    answer.give(Err(Error::outside("it is gone")));
+    answer.complete(Err(Error::outside("it is gone")));
     let error = join.batch(rows, &mut Output::default()).expect_err("no rows").to_string();
     assert!(error.contains("it is gone"), "{error}");
 }

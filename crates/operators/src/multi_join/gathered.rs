@@ -9,7 +9,7 @@ use anabranch_model::{Error, Result};
 use arrow::array::{ArrayRef, RecordBatch, RecordBatchOptions, UInt64Array};
 use arrow::datatypes::{Schema, SchemaRef};
 
-use super::product::{MISSING, Origin, Piece};
+use super::product::{JoinedRows, MISSING, Origin};
 use crate::join_tables::{Tables, taken};
 use crate::{CompiledExpr, Functions};
 
@@ -33,7 +33,7 @@ impl Gathered {
         &mut self,
         (input, column): (usize, usize),
         origin: &Origin,
-        piece: &Piece,
+        piece: &JoinedRows,
         tables: &Tables,
         order: &[usize],
     ) -> Result<ArrayRef> {
@@ -52,8 +52,13 @@ impl Gathered {
     }
 }
 
-/// The columns of an input for the rows of a piece.
-fn columns_of(input: usize, origin: &Origin, piece: &Piece, tables: &Tables, order: &[usize]) -> Result<Vec<ArrayRef>> {
+fn columns_of(
+    input: usize,
+    origin: &Origin,
+    piece: &JoinedRows,
+    tables: &Tables,
+    order: &[usize],
+) -> Result<Vec<ArrayRef>> {
     let keys = tables.key_types.len();
     let of_origin = |columns: &[ArrayRef]| -> Result<Vec<ArrayRef>> {
         let is_whole = piece.rows.len() == origin.rows.weights.len()
@@ -71,7 +76,7 @@ fn columns_of(input: usize, origin: &Origin, piece: &Piece, tables: &Tables, ord
         let none: UInt64Array = piece.rows.iter().map(|_| None::<u64>).collect();
         return taken(&origin.rows.columns, &none);
     }
-    let place = order.iter().position(|of| *of == input).and_then(|place| piece.met.get(place));
+    let place = order.iter().position(|other| *other == input).and_then(|place| piece.met.get(place));
     let met = place.ok_or_else(|| Error::internal("rows of an input that is not joined yet"))?;
     let key_columns = of_origin(&origin.rows.columns[..keys])?;
     if !met.contains(&MISSING) {
@@ -113,7 +118,7 @@ impl Condition {
     pub(super) fn keep_those(
         &mut self,
         origin: &Origin,
-        piece: &mut Piece,
+        piece: &mut JoinedRows,
         gathered: &mut Gathered,
         tables: &Tables,
         order: &[usize],

@@ -10,7 +10,7 @@ use anabranch_model::Result;
 use super::gathered::Gathered;
 use super::{MultiJoin, has_row, next_row};
 use crate::Output;
-use crate::join_tables::{Rows, Side};
+use crate::join_tables::{Side, SideRows};
 use crate::operator::RESULT_ROWS;
 
 /// In place of the missing row of an outer input.
@@ -21,7 +21,7 @@ pub(super) struct Origin {
     pub(super) input: usize,
     /// The rows stand for the missing rows of the input.
     pub(super) is_missing: bool,
-    pub(super) rows: Rows,
+    pub(super) rows: SideRows,
     /// The key of each row. `None`: the rows have no matches.
     pub(super) keys: Option<Vec<usize>>,
 }
@@ -35,7 +35,7 @@ pub(super) struct Expansion {
 
 /// A piece, and where it is extended next.
 struct Level {
-    piece: Piece,
+    piece: JoinedRows,
     /// A row of the piece, and the row of the next input that follows for it.
     row: usize,
     next: Option<usize>,
@@ -45,7 +45,7 @@ struct Level {
 
 /// Rows of several inputs.
 #[derive(Default)]
-pub(super) struct Piece {
+pub(super) struct JoinedRows {
     /// Rows of the first input.
     pub(super) rows: Vec<u64>,
     /// Rows of the others, in the order in which they are joined.
@@ -54,22 +54,22 @@ pub(super) struct Piece {
 }
 
 impl Origin {
-    pub(super) fn of_rows(input: usize, rows: Rows, keys: Option<Vec<usize>>) -> Origin {
+    pub(super) fn of_rows(input: usize, rows: SideRows, keys: Option<Vec<usize>>) -> Origin {
         Origin { input, is_missing: false, rows, keys }
     }
 }
 
-impl Piece {
+impl JoinedRows {
     /// Keeps these rows only.
     pub(super) fn keep(&mut self, kept: &[usize]) {
-        let Piece { rows, met, weights } = self;
+        let JoinedRows { rows, met, weights } = self;
         *rows = kept.iter().map(|row| rows[*row]).collect();
         *weights = kept.iter().map(|row| weights[*row]).collect();
         met.iter_mut().for_each(|met| *met = kept.iter().map(|row| met[*row]).collect());
     }
 
     /// The rows at these indices, each with a row of a further input.
-    fn extended(&self, places: &[usize], others: Vec<usize>, side: &Side) -> Piece {
+    fn extended(&self, places: &[usize], others: Vec<usize>, side: &Side) -> JoinedRows {
         let weight = |(place, other): (&usize, &usize)| {
             let times = if *other == MISSING { 1 } else { side.weight(*other) };
             self.weights[*place] * times
@@ -78,13 +78,13 @@ impl Piece {
         let mut met: Vec<Vec<usize>> =
             self.met.iter().map(|met| places.iter().map(|place| met[*place]).collect()).collect();
         met.push(others);
-        Piece { rows: places.iter().map(|place| self.rows[*place]).collect(), met, weights }
+        JoinedRows { rows: places.iter().map(|place| self.rows[*place]).collect(), met, weights }
     }
 }
 
 impl Level {
     /// The next rows of the piece, each with a row of the input for its key.
-    fn extend(&mut self, keys: Option<&[usize]>, side: &Side, outer: bool) -> Piece {
+    fn extend(&mut self, keys: Option<&[usize]>, side: &Side, outer: bool) -> JoinedRows {
         let (mut places, mut others) = (Vec::new(), Vec::new());
         while self.row < self.piece.rows.len() && places.len() < RESULT_ROWS {
             match self.next {
@@ -120,7 +120,7 @@ impl Level {
 
 impl MultiJoin {
     /// Computes and emits the next piece. Returns false if there was none.
-    pub(super) fn go_on(&mut self, out: &mut Output) -> Result<bool> {
+    pub(super) fn emit_more(&mut self, out: &mut Output) -> Result<bool> {
         let Some(mut expansion) = self.expansion.take() else {
             let Some(origin) = self.origins.pop_front() else { return Ok(false) };
             let piece = self.first_piece(&origin);
@@ -136,7 +136,7 @@ impl MultiJoin {
             let piece = level.extend(keys, &self.tables.rows.sides[next], self.inputs[next].outer);
             if level.is_done() {
                 // The extended piece, with one row more per row, becomes the piece of the next level.
-                level.piece = Piece::default();
+                level.piece = JoinedRows::default();
             }
             expansion.levels.push(level);
             self.pass_on(&mut expansion, piece, out)?;
@@ -149,7 +149,7 @@ impl MultiJoin {
     }
 
     /// The rows whose key exists in all other inputs, outer ones excepted.
-    fn first_piece(&self, origin: &Origin) -> Piece {
+    fn first_piece(&self, origin: &Origin) -> JoinedRows {
         let needed: Vec<&Side> = (0..self.inputs.len())
             .filter(|input| *input != origin.input && !self.inputs[*input].outer)
             .map(|input| &self.tables.rows.sides[input])
@@ -161,12 +161,12 @@ impl MultiJoin {
         };
         let rows: Vec<usize> = (0..weights.len()).filter(is_there).collect();
         let weights = rows.iter().map(|row| weights[*row]).collect();
-        Piece { rows: rows.into_iter().map(|row| row as u64).collect(), met: Vec::new(), weights }
+        JoinedRows { rows: rows.into_iter().map(|row| row as u64).collect(), met: Vec::new(), weights }
     }
 
     /// Extends the rows of a piece that satisfy the conditions, or emits them once they have a row of each
     /// input.
-    fn pass_on(&mut self, expansion: &mut Expansion, mut piece: Piece, out: &mut Output) -> Result<()> {
+    fn pass_on(&mut self, expansion: &mut Expansion, mut piece: JoinedRows, out: &mut Output) -> Result<()> {
         let origin = &expansion.origin;
         let step = piece.met.len();
         let input = &self.inputs[origin.input];
@@ -187,8 +187,8 @@ impl MultiJoin {
             return Ok(());
         }
         let mut columns = Vec::with_capacity(self.output.len());
-        for (of, column) in &self.output {
-            columns.push(gathered.column((*of, *column), origin, &piece, &self.tables, &input.order)?);
+        for (origin_input, column) in &self.output {
+            columns.push(gathered.column((*origin_input, *column), origin, &piece, &self.tables, &input.order)?);
         }
         self.results.emit(columns, piece.weights, out)
     }

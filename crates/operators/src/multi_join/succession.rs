@@ -20,6 +20,6 @@ pub(crate) fn goes_on(former: &MultiJoinSpec, next: &MultiJoinSpec, functions: &
         let join = MultiJoin::new(spec, functions, &Default::default()).ok()?;
         Some(join.tables.shapes().iter().map(columns).collect::<Vec<_>>())
     };
-    let of = tables(former);
-    kinds(former) == kinds(next) && of.is_some() && of == tables(next)
+    let former_tables = tables(former);
+    kinds(former) == kinds(next) && former_tables.is_some() && former_tables == tables(next)
 }

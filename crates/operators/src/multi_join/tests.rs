@@ -1,5 +1,5 @@
-//! Results against those of all rows so far, computed anew: with rows that are taken back, snapshots,
-//! restored operators, and state on disk.
+//! Results against a recomputation over all rows so far: with retractions, snapshots, restored operators, and
+//! state on disk.
 
 mod against_chain;
 
@@ -16,7 +16,7 @@ use super::*;
 use crate::join_tables::samples::{Row, TEXTS, add, batch, fields, pieces, side, texts};
 use crate::keyed_state::files::{Files, Stated, options};
 
-/// What is drawn for a run.
+/// The random choices of a run.
 #[derive(Clone, Debug)]
 struct Way {
     updating: Vec<bool>,
@@ -83,7 +83,7 @@ fn spec(way: &Way) -> MultiJoinSpec {
     }
 }
 
-/// Beyond so many bytes, state is on disk.
+/// State of more than `disk_bytes` is on disk.
 fn on(way: &Way, disk_bytes: Option<usize>) -> MultiJoin {
     MultiJoin::new(&spec(way), &Functions::default(), &options(disk_bytes)).expect("an operator")
 }
@@ -128,7 +128,7 @@ fn results(way: &Way, inputs: &[Vec<Row>]) -> BTreeMap<String, i64> {
     results
 }
 
-/// Runs random rows, of which some take earlier ones back where the input allows it.
+/// Runs random rows, some of which retract earlier ones where the input allows it.
 fn run(seed: u64, disk_bytes: Option<usize>) {
     let mut rng = Rng::new(seed);
     let mut below = |end: usize| rng.below(end as u64) as usize;
@@ -274,7 +274,7 @@ fn many_matches_are_emitted_in_pieces() {
     assert!(found.len() > 10 && found.iter().all(|rows| *rows <= 1 << 14), "{found:?}");
 }
 
-/// Of one input only the key is needed: equal rows are kept as one, and count.
+/// Only the key of one input is needed: equal rows are stored once, with their count.
 #[test]
 fn equal_rows_that_stay_are_emitted_as_often_as_they_count() {
     let way = Way::inner(3, false);
@@ -311,7 +311,7 @@ fn rows_that_are_gone_take_no_memory() {
     assert!(join.tables.size_bytes() < 1 << 18, "{} bytes", join.tables.size_bytes());
 }
 
-/// A row is forgotten when it did not come again for long.
+/// A row is forgotten when it has not arrived again for long.
 #[test]
 fn rows_live_for_a_time() {
     for disk_bytes in [None, Some(1000)] {

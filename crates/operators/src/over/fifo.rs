@@ -10,25 +10,24 @@ use std::sync::Arc;
 
 use anabranch_model::{Error, Result};
 use arrow::array::{ArrayRef, ArrowNativeTypeOp, ArrowPrimitiveType, AsArray, PrimitiveArray, downcast_primitive};
-use arrow::datatypes::{DataType, Field};
+use arrow::datatypes::DataType;
 use arrow::row::Rows as Encoded;
 
-use crate::group_aggregate::accumulator::{Accumulator, Rows};
+use crate::group_aggregate::accumulator::{Accumulator, InputRows};
 use crate::group_aggregate::extreme::{Encoding, Ordered};
-use crate::group_aggregate::readings::{Readings, Step};
+use crate::group_aggregate::readings::{Readings, ReplayStep};
 
-/// The accumulator of a function, if it is one of these.
 pub(super) fn accumulator(function: &str, argument: &DataType) -> Result<Option<Box<dyn Accumulator>>> {
-    let of = match function {
-        "min" => Of::Least,
-        "max" => Of::Greatest,
-        "first_value" => Of::First,
-        "last_value" => Of::Last,
+    let selection = match function {
+        "min" => Selection::Least,
+        "max" => Selection::Greatest,
+        "first_value" => Selection::First,
+        "last_value" => Selection::Last,
         _ => return Ok(None),
     };
     macro_rules! of_primitive {
         ($t:ty) => {
-            Box::new(Fifo { lists: Vec::new(), of, values: Plain::<$t>(argument.clone(), Vec::new()), bytes: 0 })
+            Box::new(Fifo { lists: Vec::new(), selection, values: Plain::<$t>(argument.clone(), Vec::new()), bytes: 0 })
         };
     }
     Ok(Some(downcast_primitive! {
@@ -36,14 +35,14 @@ pub(super) fn accumulator(function: &str, argument: &DataType) -> Result<Option<
         _ => {
             let encoding = Encoding::new(argument, Ordered::Ascending)?;
             let values = Bytes { encoding, read: Vec::new(), ends: Vec::new() };
-            Box::new(Fifo { lists: Vec::new(), of, values, bytes: 0 })
+            Box::new(Fifo { lists: Vec::new(), selection, values, bytes: 0 })
         }
     }))
 }
 
 /// Which value is the result.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Of {
+enum Selection {
     Least,
     Greatest,
     First,
@@ -51,7 +50,7 @@ enum Of {
 }
 
 /// Values of a type.
-trait Values: Send {
+trait FrameValues: Send {
     type Item: Send;
     type Column;
 
@@ -68,7 +67,7 @@ trait Values: Send {
 /// Numbers and times, with their type.
 struct Plain<T: ArrowPrimitiveType>(DataType, Vec<Option<T::Native>>);
 
-impl<T: ArrowPrimitiveType> Values for Plain<T> {
+impl<T: ArrowPrimitiveType> FrameValues for Plain<T> {
     type Item = T::Native;
     type Column = PrimitiveArray<T>;
 
@@ -106,7 +105,7 @@ struct Bytes {
     ends: Vec<(usize, bool)>,
 }
 
-impl Values for Bytes {
+impl FrameValues for Bytes {
     type Item = Box<[u8]>;
     type Column = Encoded;
 
@@ -139,22 +138,22 @@ impl Values for Bytes {
     }
 }
 
-struct Fifo<V: Values> {
+struct Fifo<V: FrameValues> {
     /// The values of each group that are, or may become, results.
     lists: Vec<VecDeque<V::Item>>,
-    of: Of,
+    selection: Selection,
     values: V,
     /// Bytes of the values.
     bytes: usize,
 }
 
-impl<V: Values> Fifo<V> {
+impl<V: FrameValues> Fifo<V> {
     fn add(&mut self, group: usize, item: V::Item) {
         let list = &mut self.lists[group];
-        let beaten = match self.of {
-            Of::Least => Some(Ordering::Greater),
-            Of::Greatest => Some(Ordering::Less),
-            Of::First | Of::Last => None,
+        let beaten = match self.selection {
+            Selection::Least => Some(Ordering::Greater),
+            Selection::Greatest => Some(Ordering::Less),
+            Selection::First | Selection::Last => None,
         };
         if let Some(beaten) = beaten {
             while list.back().is_some_and(|last| V::compare(last, &item) == beaten) {
@@ -174,42 +173,26 @@ impl<V: Values> Fifo<V> {
     }
 }
 
-impl<V: Values> Accumulator for Fifo<V> {
+impl<V: FrameValues> Accumulator for Fifo<V> {
     fn resize(&mut self, groups: usize) {
         self.lists.resize_with(groups, VecDeque::new);
     }
 
-    fn update(&mut self, rows: &Rows<'_>) -> Result<()> {
+    fn update(&mut self, rows: &InputRows<'_>) -> Result<()> {
         self.running(rows, &Readings::default()).map(|_| ())
     }
 
-    fn running(&mut self, rows: &Rows<'_>, readings: &Readings) -> Result<ArrayRef> {
+    fn running(&mut self, rows: &InputRows<'_>, readings: &Readings) -> Result<ArrayRef> {
         let column = self.values.column(&rows.values[0])?;
         rows.replay(readings, |step| match step {
-            Step::Row { row, group, weight } if weight > 0 => self.add(group, V::item(&column, row)),
-            Step::Row { row, group, .. } => self.remove(group, &V::item(&column, row)),
-            Step::Read { group } => {
-                let Fifo { lists, of, values, .. } = self;
-                values.read(if *of == Of::Last { lists[group].back() } else { lists[group].front() });
+            ReplayStep::Row { row, group, weight } if weight > 0 => self.add(group, V::item(&column, row)),
+            ReplayStep::Row { row, group, .. } => self.remove(group, &V::item(&column, row)),
+            ReplayStep::Read { group } => {
+                let Fifo { lists, selection, values, .. } = self;
+                values.read(if *selection == Selection::Last { lists[group].back() } else { lists[group].front() });
             }
         });
         self.values.take()
-    }
-
-    fn results(&self, _groups: &[usize]) -> Result<ArrayRef> {
-        Err(Error::internal("the results of frames are read between their rows"))
-    }
-
-    fn state_fields(&self, _name: &str) -> Vec<Field> {
-        Vec::new()
-    }
-
-    fn state(&self, _groups: &[usize]) -> Result<Vec<ArrayRef>> {
-        Ok(Vec::new())
-    }
-
-    fn restore(&mut self, _groups: &[usize], _state: &[ArrayRef]) -> Result<()> {
-        Ok(())
     }
 
     fn keep(&mut self, groups: &[usize]) -> Result<()> {

@@ -6,22 +6,26 @@ use std::sync::Arc;
 
 use anabranch_model::{Error, Result};
 use arrow::array::{ArrayRef, AsArray, Float64Array};
-use arrow::datatypes::{DataType, Field, Float64Type};
+use arrow::datatypes::{DataType, Float64Type};
 
-use crate::group_aggregate::accumulator::{Accumulator, Rows};
-use crate::group_aggregate::readings::{Readings, Step};
+use crate::group_aggregate::accumulator::{Accumulator, InputRows};
+use crate::group_aggregate::readings::{Readings, ReplayStep};
 
-/// Wraps `of` with such counts, if it is a sum or an average of DOUBLE.
-pub(super) fn counted(function: &str, argument: Option<&DataType>, of: Box<dyn Accumulator>) -> Box<dyn Accumulator> {
+/// Wraps an accumulator with such counts, if it is a sum or an average of DOUBLE.
+pub(super) fn counted(
+    function: &str,
+    argument: Option<&DataType>,
+    inner: Box<dyn Accumulator>,
+) -> Box<dyn Accumulator> {
     match (function, argument) {
-        ("sum" | "avg", Some(DataType::Float64)) => Box::new(Finite { of, groups: Vec::new(), others: 0 }),
-        _ => of,
+        ("sum" | "avg", Some(DataType::Float64)) => Box::new(Finite { inner, groups: Vec::new(), others: 0 }),
+        _ => inner,
     }
 }
 
 struct Finite {
     /// The accumulator of the finite values.
-    of: Box<dyn Accumulator>,
+    inner: Box<dyn Accumulator>,
     groups: Vec<Others>,
     /// Number of values that are not finite, over the frames of all groups.
     others: i64,
@@ -57,61 +61,45 @@ impl Others {
 
 impl Accumulator for Finite {
     fn resize(&mut self, groups: usize) {
-        self.of.resize(groups);
+        self.inner.resize(groups);
         self.groups.resize(groups, Others::default());
     }
 
-    fn update(&mut self, rows: &Rows<'_>) -> Result<()> {
+    fn update(&mut self, rows: &InputRows<'_>) -> Result<()> {
         self.running(rows, &Readings::default()).map(|_| ())
     }
 
-    fn running(&mut self, rows: &Rows<'_>, readings: &Readings) -> Result<ArrayRef> {
+    fn running(&mut self, rows: &InputRows<'_>, readings: &Readings) -> Result<ArrayRef> {
         let values = rows.values[0].as_primitive_opt::<Float64Type>();
         let values = values.ok_or_else(|| Error::internal("a sum of other values than DOUBLE"))?.values();
         if self.others == 0 && values.iter().all(|value| value.is_finite()) {
-            return self.of.running(rows, readings);
+            return self.inner.running(rows, readings);
         }
         let weight = |row: usize| rows.weights.map_or(1, |weights| weights[row]);
         let of_finite = values.iter().enumerate().map(|(row, value)| if value.is_finite() { weight(row) } else { 0 });
         let weights: Vec<i64> = of_finite.collect();
-        let finite = Rows { groups: rows.groups, weights: Some(&weights), values: rows.values };
-        let results = self.of.running(&finite, readings)?;
+        let finite = InputRows { groups: rows.groups, weights: Some(&weights), values: rows.values };
+        let results = self.inner.running(&finite, readings)?;
         let mut others = Vec::with_capacity(readings.len());
         rows.replay(readings, |step| match step {
-            Step::Row { row, .. } if values[row].is_finite() => {}
-            Step::Row { row, group, weight } => {
+            ReplayStep::Row { row, .. } if values[row].is_finite() => {}
+            ReplayStep::Row { row, group, weight } => {
                 self.groups[group].add(values[row], weight);
                 self.others += weight;
             }
-            Step::Read { group } => others.push(self.groups[group].result()),
+            ReplayStep::Read { group } => others.push(self.groups[group].result()),
         });
         let results = results.as_primitive::<Float64Type>().iter();
         Ok(Arc::new(others.into_iter().zip(results).map(|(other, sum)| other.or(sum)).collect::<Float64Array>()))
     }
 
-    fn results(&self, _groups: &[usize]) -> Result<ArrayRef> {
-        Err(Error::internal("the results of frames are read between their rows"))
-    }
-
-    fn state_fields(&self, _name: &str) -> Vec<Field> {
-        Vec::new()
-    }
-
-    fn state(&self, _groups: &[usize]) -> Result<Vec<ArrayRef>> {
-        Ok(Vec::new())
-    }
-
-    fn restore(&mut self, _groups: &[usize], _state: &[ArrayRef]) -> Result<()> {
-        Ok(())
-    }
-
     fn keep(&mut self, groups: &[usize]) -> Result<()> {
         self.groups = groups.iter().map(|group| self.groups[*group]).collect();
-        self.others = self.groups.iter().map(|of| of.nan + of.positive + of.negative).sum();
-        self.of.keep(groups)
+        self.others = self.groups.iter().map(|group| group.nan + group.positive + group.negative).sum();
+        self.inner.keep(groups)
     }
 
     fn size_bytes(&self) -> usize {
-        self.of.size_bytes() + self.groups.capacity() * size_of::<Others>()
+        self.inner.size_bytes() + self.groups.capacity() * size_of::<Others>()
     }
 }

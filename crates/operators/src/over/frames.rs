@@ -13,7 +13,7 @@ use super::{Over, Partitions};
 use crate::group_aggregate::readings::Readings;
 use crate::key_hash::canonical;
 use crate::keyed_state::{KeyedState, narrow};
-use crate::waiting::Piece;
+use crate::waiting::DueRows;
 
 /// New rows of one partition, adjacent among all new rows.
 struct NewRows<'a> {
@@ -61,24 +61,24 @@ impl Moves {
 
 impl Over {
     /// The results of due rows, a column for each function.
-    pub(super) fn results(&mut self, piece: &Piece) -> Result<Vec<ArrayRef>> {
+    pub(super) fn results(&mut self, piece: &DueRows) -> Result<Vec<ArrayRef>> {
         let keys: Vec<ArrayRef> = piece.rows.columns()[..self.spec.keys].iter().map(canonical).collect();
         if let Some(halves) = self.state.bring(&keys, piece.rows.num_rows())? {
             return self.results_of_halves(piece, &halves);
         }
         let KeyedState { rows: partitions, ids, times: written, .. } = &mut self.state;
-        let of: Vec<u32> = ids.iter().map(|id| narrow(*id)).collect::<Result<_>>()?;
+        let groups_of: Vec<u32> = ids.iter().map(|id| narrow(*id)).collect::<Result<_>>()?;
         // Rows are grouped by partition, and keep their order within it.
-        let mut order: Vec<u32> = (0..narrow(of.len())?).collect();
-        let is_sorted = of.is_sorted();
+        let mut order: Vec<u32> = (0..narrow(groups_of.len())?).collect();
+        let is_sorted = groups_of.is_sorted();
         if !is_sorted {
-            order.sort_by_key(|row| of[*row as usize]);
+            order.sort_by_key(|row| groups_of[*row as usize]);
         }
         let at = UInt32Array::from(order);
         let sorted = |column: &ArrayRef| if is_sorted { Ok(ArrayRef::clone(column)) } else { take(column, &at, None) };
         let columns = partitions.read.iter().map(|column| Ok(sorted(piece.rows.column(*column))?));
         let columns = columns.collect::<Result<Vec<_>>>()?;
-        let groups: Vec<u32> = at.values().iter().map(|row| of[*row as usize]).collect();
+        let groups: Vec<u32> = at.values().iter().map(|row| groups_of[*row as usize]).collect();
         let times: Vec<i64> = at.values().iter().map(|row| piece.numbers[*row as usize]).collect();
         partitions.write(&groups, written.as_mut());
         let results = match self.spec.frame.is_unbounded() {
@@ -98,10 +98,10 @@ impl Over {
 impl Partitions {
     /// Functions over all rows so far.
     fn unbounded(&mut self, columns: &[ArrayRef], groups: &[u32], times: &[i64]) -> Result<Vec<ArrayRef>> {
-        let of: Vec<usize> = groups.iter().map(|group| *group as usize).collect();
+        let groups_of: Vec<usize> = groups.iter().map(|group| *group as usize).collect();
         let by_time = matches!(self.spec.frame, Frame::Range { .. });
         let mut readings = Readings::default();
-        for (row, group) in of.iter().enumerate() {
+        for (row, group) in groups_of.iter().enumerate() {
             // Rows of the same time are peers: the frame of each contains all of them.
             let same = |other: usize| by_time && (groups[other], times[other]) == (groups[row], times[row]);
             let after = match readings.after.last() {
@@ -112,7 +112,7 @@ impl Partitions {
             readings.push(after, *group);
             self.changes.add(*group);
         }
-        self.functions.run(&self.batch_of(columns.to_vec(), of.len())?, (&of, None), &readings)
+        self.functions.run(&self.batch_of(columns.to_vec(), groups_of.len())?, (&groups_of, None), &readings)
     }
 
     /// Functions over bounded frames, which rows leave again.
@@ -130,7 +130,7 @@ impl Partitions {
         let mut begin = 0;
         while begin < groups.len() {
             let group = groups[begin] as usize;
-            let end = begin + groups[begin..].partition_point(|of| *of as usize == group);
+            let end = begin + groups[begin..].partition_point(|other| *other as usize == group);
             let new = NewRows { group, rows: begin..end, first, times, lags: &lags };
             match self.spec.frame {
                 Frame::Rows { preceding } => {
@@ -174,7 +174,7 @@ impl Partitions {
         let mut next = new.rows.start;
         while next < new.rows.end {
             let time = times[next];
-            let end = next + times[next..new.rows.end].partition_point(|of| *of == time);
+            let end = next + times[next..new.rows.end].partition_point(|other| *other == time);
             for row in next..end {
                 self.history.push(group, first + row as u64, time);
                 moves.push(first + row as u64, group, 1);

@@ -33,9 +33,10 @@ pub(super) struct Lag {
 /// The columns of the input that functions read of earlier rows, in order.
 pub(super) fn columns_read(spec: &OverSpec) -> Vec<usize> {
     let mut read = Vec::new();
-    for of in &spec.functions {
-        let args = if of.function == LAG { &of.args[..of.args.len().min(1)] } else { &of.args };
-        args.iter().chain(&of.filter).for_each(|expr| expr.for_each_column(&mut |column| read.push(column)));
+    for aggregate in &spec.functions {
+        let args =
+            if aggregate.function == LAG { &aggregate.args[..aggregate.args.len().min(1)] } else { &aggregate.args };
+        args.iter().chain(&aggregate.filter).for_each(|expr| expr.for_each_column(&mut |column| read.push(column)));
     }
     read.sort_unstable();
     read.dedup();
@@ -50,18 +51,18 @@ impl Functions {
         };
         let schema: SchemaRef = Schema::new(read.iter().map(field).collect::<Vec<_>>()).into();
         let (mut calls, mut conditions, mut lags) = (Vec::new(), Conditions::default(), Vec::new());
-        for (place, of) in spec.functions.iter().enumerate() {
-            if of.function == LAG {
-                lags.push(lag(of, place, read)?);
+        for (place, aggregate) in spec.functions.iter().enumerate() {
+            if aggregate.function == LAG {
+                lags.push(lag(aggregate, place, read)?);
                 continue;
             }
-            let of = over(of, read);
+            let aggregate = over(aggregate, read);
             let bounded = !spec.frame.is_unbounded();
-            let call = Call::new(&of, &schema, registry, &mut conditions, |args| {
+            let call = Call::new(&aggregate, &schema, registry, &mut conditions, |args| {
                 let argument = args.first().map(|arg| arg.data_type()).filter(|_| bounded);
-                match argument.map(|argument| fifo::accumulator(&of.function, argument)).transpose()? {
+                match argument.map(|argument| fifo::accumulator(&aggregate.function, argument)).transpose()? {
                     Some(Some(fifo)) => Ok(fifo),
-                    _ => Ok(finite::counted(&of.function, argument, accumulator(&of, args, bounded)?)),
+                    _ => Ok(finite::counted(&aggregate.function, argument, accumulator(&aggregate, args, bounded)?)),
                 }
             })?;
             calls.push(call);
@@ -91,31 +92,31 @@ impl Functions {
 }
 
 /// The call with its columns renumbered for the columns that are read.
-fn over(of: &AggregateSpec, read: &[usize]) -> AggregateSpec {
+fn over(aggregate: &AggregateSpec, read: &[usize]) -> AggregateSpec {
     fn renumber(expr: &mut Expr, read: &[usize]) {
         if let Expr::Column(column) = expr {
-            *column = read.partition_point(|of| *of < *column);
+            *column = read.partition_point(|other| *other < *column);
         }
         expr.children_mut().into_iter().for_each(|child| renumber(child, read));
     }
-    let mut of = of.clone();
-    of.args.iter_mut().chain(&mut of.filter).for_each(|expr| renumber(expr, read));
-    of
+    let mut aggregate = aggregate.clone();
+    aggregate.args.iter_mut().chain(&mut aggregate.filter).for_each(|expr| renumber(expr, read));
+    aggregate
 }
 
-fn lag(of: &AggregateSpec, place: usize, read: &[usize]) -> Result<Lag> {
-    let wrong = || Error::internal(format!("{of} is no LAG of a column"));
-    let (column, rows) = match of.args.as_slice() {
+fn lag(aggregate: &AggregateSpec, place: usize, read: &[usize]) -> Result<Lag> {
+    let wrong = || Error::internal(format!("{aggregate} is no LAG of a column"));
+    let (column, rows) = match aggregate.args.as_slice() {
         [Expr::Column(column), Expr::Literal(Literal { value: Some(Scalar::Integer(rows)), .. }), ..] => {
             (*column, *rows)
         }
         _ => return Err(wrong()),
     };
-    let otherwise = match of.args.get(2) {
+    let otherwise = match aggregate.args.get(2) {
         Some(Expr::Column(column)) => Some(*column),
         Some(_) => return Err(wrong()),
         None => None,
     };
     let rows = rows.try_into().map_err(|_| wrong())?;
-    Ok(Lag { rows, column: read.partition_point(|of| *of < column), otherwise, place })
+    Ok(Lag { rows, column: read.partition_point(|other| *other < column), otherwise, place })
 }

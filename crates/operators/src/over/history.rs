@@ -65,7 +65,7 @@ pub(super) struct Existing {
 
 impl List {
     /// The index of one of the rows among all rows that the partition has had.
-    fn place(&self, at: usize) -> i64 {
+    fn total_index(&self, at: usize) -> i64 {
         self.count - (self.rows.len() - at) as i64
     }
 }
@@ -133,15 +133,15 @@ impl History {
     pub(super) fn pop_chunk(&mut self, last: i64) -> Option<(Vec<u64>, Vec<usize>)> {
         let chunk = self.chunks.front().filter(|chunk| chunk.last_time <= last && !chunk.groups.is_empty())?;
         let (end, groups) = (chunk.end(), chunk.groups.clone());
-        let (mut rows, mut of) = (Vec::new(), Vec::new());
+        let (mut rows, mut groups_of) = (Vec::new(), Vec::new());
         for group in groups.into_iter().filter(|group| *group != NONE) {
             let group = group as usize;
             while self.lists[group].rows.front().is_some_and(|(row, _)| *row < end) {
                 rows.extend(self.pop(group));
-                of.push(group);
+                groups_of.push(group);
             }
         }
-        Some((rows, of))
+        Some((rows, groups_of))
     }
 
     /// Forgets the first chunk, whose rows have been removed.
@@ -164,17 +164,16 @@ impl History {
                 continue;
             };
             let chunk = self.chunk_of(*row);
-            let of = self.chunks.get(chunk).ok_or_else(|| Error::internal("a row of no chunk"))?;
+            let stored = self.chunks.get(chunk).ok_or_else(|| Error::internal("a row of no chunk"))?;
             if place_of[chunk] == usize::MAX {
                 place_of[chunk] = arrays.len();
-                arrays.push(of.columns[column].as_ref());
+                arrays.push(stored.columns[column].as_ref());
             }
-            places.push((place_of[chunk], (*row - of.first) as usize));
+            places.push((place_of[chunk], (*row - stored.first) as usize));
         }
         Ok(interleave(&arrays, &places)?)
     }
 
-    /// All columns of these rows.
     pub(super) fn columns(&self, rows: &[u64]) -> Result<Vec<ArrayRef>> {
         let rows: Vec<Option<u64>> = rows.iter().copied().map(Some).collect();
         (0..self.types.len()).map(|column| self.column(column, &rows, None)).collect()
@@ -187,7 +186,7 @@ impl History {
         for group in renewed {
             let list = &self.lists[*group];
             for (at, (row, time)) in list.rows.iter().enumerate().take_while(|(_, (row, _))| *row < first) {
-                found.push(*row, *group, *time, list.place(at));
+                found.push(*row, *group, *time, list.total_index(at));
             }
         }
         for chunk in self.chunks.iter().filter(|chunk| chunk.end() > first) {
@@ -196,7 +195,7 @@ impl History {
                 let list = &self.lists[*group as usize];
                 let found_at = list.rows.binary_search_by_key(&row, |(row, _)| *row);
                 if let Some(at) = found_at.ok().filter(|at| *at >= list.stored) {
-                    found.push(row, *group as usize, list.rows[at].1, list.place(at));
+                    found.push(row, *group as usize, list.rows[at].1, list.total_index(at));
                 }
             }
         }

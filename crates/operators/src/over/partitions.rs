@@ -19,8 +19,8 @@ use crate::group_aggregate::accumulator::Call;
 use crate::group_aggregate::entries::Entries;
 use crate::group_aggregate::readings::Readings;
 use crate::keyed_state::{
-    Changes, Identity, KeyedState, Needed, Noted, Part, Rows, SPARSE_MIN, Table, Taken, TimeToLive, narrow, number,
-    numbers,
+    Changes, Extent, Identity, KeyedRows, KeyedState, Needed, Noted, SPARSE_MIN, Table, Taken, TimeToLive, narrow,
+    number, numbers,
 };
 use crate::waiting::later;
 
@@ -48,7 +48,7 @@ pub(super) struct Partitions {
 
 /// What the rows of a table are.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Content {
+enum TableKind {
     /// Rows that may be in the frames of later ones.
     Before,
     /// The states of partitions.
@@ -74,13 +74,13 @@ impl Partitions {
         })
     }
 
-    fn contents(&self) -> Vec<Content> {
-        let keeps = |(place, call): (usize, &Call)| call.accumulator.value_field().map(|_| Content::Values(place));
+    fn contents(&self) -> Vec<TableKind> {
+        let keeps = |(place, call): (usize, &Call)| call.accumulator.value_field().map(|_| TableKind::Values(place));
         match self.spec.frame.is_unbounded() {
-            true => std::iter::once(Content::States)
+            true => std::iter::once(TableKind::States)
                 .chain(self.functions.calls.iter().enumerate().filter_map(keeps))
                 .collect(),
-            false => vec![Content::Before],
+            false => vec![TableKind::Before],
         }
     }
 
@@ -88,15 +88,15 @@ impl Partitions {
         matches!(self.spec.frame, Frame::Range { .. })
     }
 
-    fn table(&self, of: Content) -> Table {
+    fn table(&self, kind: TableKind) -> Table {
         let keys = self.spec.keys;
         let fields = self.spec.schema.fields().iter().take(keys);
         let mut fields: Vec<Field> = fields.map(|field| field.as_ref().clone().with_nullable(true)).collect();
         let lives = self.spec.time_to_live_ms.is_some();
         // The first table of an operator has no name.
         let first = |name: &str| if self.spec.time.is_none() { String::new() } else { name.to_owned() };
-        match of {
-            Content::Before => {
+        match kind {
+            TableKind::Before => {
                 fields.extend(self.functions.schema.fields().iter().map(|field| field.as_ref().clone()));
                 let pane = self.has_range().then_some(fields.len());
                 let time = Field::new("$time", DataType::Timestamp(TimeUnit::Millisecond, None), false);
@@ -105,11 +105,11 @@ impl Partitions {
                 let table = Table::new(first("rows before"), fields, identity, lives);
                 Table { pane, number: number("$place"), ..table }
             }
-            Content::States => {
+            TableKind::States => {
                 fields.extend(self.functions.calls.iter().flat_map(|call| call.accumulator.state_fields(&call.name)));
                 Table::new(first("states"), fields, Identity::First(keys), lives)
             }
-            Content::Values(place) => {
+            TableKind::Values(place) => {
                 let call = &self.functions.calls[place];
                 fields.extend(call.accumulator.value_field().into_iter().chain([number("$weight")]));
                 Table::new(format!("values of {}", call.name), fields, Identity::Counted(keys + 1), lives)
@@ -153,10 +153,10 @@ impl Partitions {
     }
 
     /// `outdated`: partitions whose time has changed since the last snapshot.
-    fn taken(&mut self, of: Content, part: Part, outdated: &[usize]) -> Result<Taken> {
-        match of {
-            Content::Before => {
-                let first = if part == Part::Changed { self.history.snapshot } else { 0 };
+    fn taken(&mut self, kind: TableKind, part: Extent, outdated: &[usize]) -> Result<Taken> {
+        match kind {
+            TableKind::Before => {
+                let first = if part == Extent::Changed { self.history.snapshot } else { 0 };
                 let Existing { rows, groups, times, places } = self.history.rows_from(first, outdated);
                 self.history.snapshot = self.history.next;
                 let mut columns = self.history.columns(&rows)?;
@@ -166,18 +166,18 @@ impl Partitions {
                 let places: ArrayRef = Arc::new(Int64Array::from(places));
                 Ok(Taken { numbers: Some(places), ..Taken::new(groups, columns) })
             }
-            Content::States => {
+            TableKind::States => {
                 let partitions = self.history.lists.len();
                 let groups = self.changes.take(part, || (0..partitions).collect());
                 let states = self.functions.calls.iter().map(|call| call.accumulator.state(&groups));
                 let columns = states.collect::<Result<Vec<_>>>()?.into_iter().flatten().collect();
                 Ok(Taken::new(groups, columns))
             }
-            Content::Values(place) => {
+            TableKind::Values(place) => {
                 let entries = self.functions.calls[place].accumulator.entries();
                 let entries = entries.ok_or_else(|| Error::internal("a function without values"))?;
                 let ids = entries.take(part);
-                let (groups, values, weights) = entries.of(&ids)?;
+                let (groups, values, weights) = entries.with_ids(&ids)?;
                 Ok(Taken::new(groups, vec![values, Arc::new(weights)]))
             }
         }
@@ -250,7 +250,7 @@ impl Partitions {
     }
 }
 
-impl Rows for Partitions {
+impl KeyedRows for Partitions {
     fn tables(&self) -> Vec<Table> {
         self.contents().into_iter().map(|content| self.table(content)).collect()
     }
@@ -265,12 +265,12 @@ impl Rows for Partitions {
         self.functions.resize(keys);
     }
 
-    fn take_out(&mut self, part: Part, _number: i64) -> Result<Vec<Taken>> {
+    fn take_out(&mut self, part: Extent, _number: i64) -> Result<Vec<Taken>> {
         let mut outdated = std::mem::take(&mut self.outdated);
         outdated.sort_unstable();
         outdated.dedup();
         self.renew_values(&outdated)?;
-        self.changes.note();
+        self.changes.begin_noting();
         self.contents().into_iter().map(|content| self.taken(content, part, &outdated)).collect()
     }
 
@@ -282,14 +282,14 @@ impl Rows for Partitions {
         versions: Option<&Int64Array>,
     ) -> Result<()> {
         match self.contents()[table] {
-            Content::Before => {
+            TableKind::Before => {
                 self.take_before(keys, rows)?;
                 let lists = &mut self.history.lists;
                 keys.iter().for_each(|group| lists[*group].stored = lists[*group].rows.len());
                 Ok(())
             }
-            Content::States => self.take_states(keys, rows, versions),
-            Content::Values(place) => {
+            TableKind::States => self.take_states(keys, rows, versions),
+            TableKind::Values(place) => {
                 let columns = &rows.columns()[self.spec.keys..];
                 let accumulator = &mut self.functions.calls[place].accumulator;
                 let Some(entries) = accumulator.entries() else { return Ok(()) };
@@ -347,7 +347,8 @@ impl Rows for Partitions {
     }
 
     fn clear(&mut self) -> Result<()> {
-        self.history = History::new(self.functions.schema.fields().iter().map(|of| of.data_type().clone()).collect());
+        self.history =
+            History::new(self.functions.schema.fields().iter().map(|field| field.data_type().clone()).collect());
         self.functions.calls.iter_mut().try_for_each(|call| call.accumulator.keep(&[]))
     }
 
@@ -359,7 +360,7 @@ impl Rows for Partitions {
         Ok(())
     }
 
-    fn settle(state: &mut KeyedState<Self>) -> Result<()> {
+    fn end_restore(state: &mut KeyedState<Self>) -> Result<()> {
         if state.rows.restored.is_empty() {
             return Ok(());
         }
@@ -392,9 +393,9 @@ impl Rows for Partitions {
 
     fn put_off(&mut self, table: usize, rows: RecordBatch) -> Option<RecordBatch> {
         let waits = match self.contents()[table] {
-            Content::Before => true,
-            Content::States => false,
-            Content::Values(_) => self.spec.time_to_live_ms.is_some(),
+            TableKind::Before => true,
+            TableKind::States => false,
+            TableKind::Values(_) => self.spec.time_to_live_ms.is_some(),
         };
         if !waits {
             return Some(rows);

@@ -1,4 +1,4 @@
-//! Each row against the rows before it of all rows, sorted anew: with rows out of order, late rows,
+//! The results of each row against a recomputation over the sorted rows: with rows out of order, late rows,
 //! snapshots, and restored operators.
 
 use std::collections::BTreeMap;
@@ -60,7 +60,7 @@ fn call(name: &str, function: &str, args: Vec<Expr>, data_type: DataType) -> Agg
     }
 }
 
-/// `disk`: with so much memory, and a disk beyond.
+/// `disk`: the memory limit of an operator with a disk.
 fn operator(frame: Frame, time: Option<usize>, disk: Option<usize>) -> Over {
     Over::new(&spec(frame, time), &Functions::default(), &options(disk)).expect("valid")
 }
@@ -162,7 +162,7 @@ fn result(row: usize, of: &[Row], frame: Frame) -> Vec<String> {
     results
 }
 
-/// The results of all rows: those of a key in the order of their times, and then as they came.
+/// The results of all rows: the rows of a key in the order of their times, then of their arrival.
 fn expected(rows: &[Row], frame: Frame, by_time: bool) -> Found {
     let mut found = Found::new();
     for key in KEYS {
@@ -178,7 +178,7 @@ fn expected(rows: &[Row], frame: Frame, by_time: bool) -> Found {
 
 fn run(seed: u64, frame: Frame, time: Option<usize>) {
     let mut rng = Rng::new(seed);
-    // A checkpoint may go on with the other backend.
+    // A checkpoint may be restored with the other backend.
     let disk = |rng: &mut Rng| [None, Some(100), Some(4_000), Some(20_000)][rng.below(4) as usize];
     let mut bytes = disk(&mut rng);
     let (mut over, mut files) = (operator(frame, time, bytes), Files::default());
@@ -295,7 +295,7 @@ fn rows_that_are_in_no_frame_any_more_are_not_restored() {
     }
     assert!(files.most_changes() > 300, "each snapshot adds a file");
     let mut over = operator(frame, None, None);
-    // All of them would take more.
+    // All rows would take more.
     over.state.bytes_max = 64 << 10;
     files.restore(&mut over, false, &mut |len| len / 2);
     over.restored(EventTime::MIN).expect("restored");

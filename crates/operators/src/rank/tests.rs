@@ -1,5 +1,5 @@
-//! First rows against those of all rows so far, sorted anew: with rows that stay or are taken back,
-//! snapshots, and restored operators.
+//! First rows against a recomputation over the sorted rows so far: with and without retractions, snapshots,
+//! and restored operators.
 
 mod time_to_live;
 
@@ -47,7 +47,7 @@ fn operator(way: Way) -> Box<dyn Operator> {
     on(way, None)
 }
 
-/// Beyond so many bytes, state is on disk.
+/// State of more than `disk_bytes` is on disk.
 fn on(way: Way, disk_bytes: Option<usize>) -> Box<dyn Operator> {
     let spec = OperatorSpec::Rank(spec(way));
     build_operator(&spec, &Arc::new(Schema::empty()), &options(disk_bytes), &Functions::default())

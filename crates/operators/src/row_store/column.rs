@@ -15,7 +15,7 @@ use crate::key_hash;
 use crate::key_table::{INLINE, Nulls, Values, check_bytes, texts_array, words_array};
 
 /// A column of values in an order.
-pub(super) struct Column {
+pub(super) struct StoreColumn {
     data_type: DataType,
     cells: Cells,
     nulls: Nulls,
@@ -32,16 +32,16 @@ enum Cells {
 
 /// What a row of a batch is compared with.
 #[derive(Clone, Copy, Debug)]
-pub(crate) enum Other {
+pub(crate) enum Comparand {
     /// The row with this number.
     Kept(usize),
     /// Another row of the batch.
     Row(usize),
 }
 
-impl Column {
+impl StoreColumn {
     /// An empty column. A type that has no encoding is an error.
-    pub(super) fn new(data_type: &DataType, options: SortOptions) -> Result<Column> {
+    pub(super) fn new(data_type: &DataType, options: SortOptions) -> Result<StoreColumn> {
         let cells = match data_type {
             _ if key_hash::is_word(data_type) => Cells::Words(Words::default()),
             DataType::Utf8View | DataType::Utf8 => Cells::Texts(Bytes::default()),
@@ -53,7 +53,7 @@ impl Column {
                 Cells::Encoded(Box::new(converter), Bytes::default())
             }
         };
-        Ok(Column { data_type: data_type.clone(), cells, nulls: Nulls::default(), options })
+        Ok(StoreColumn { data_type: data_type.clone(), cells, nulls: Nulls::default(), options })
     }
 
     pub(super) fn size_bytes(&self) -> usize {
@@ -76,7 +76,7 @@ impl Column {
 
     /// Puts the values of these rows at these numbers, each of which is there or is the next one.
     pub(super) fn put(&mut self, values: &Values<'_>, rows: &[usize], at: &[usize]) -> Result<()> {
-        let Column { cells, nulls, .. } = self;
+        let StoreColumn { cells, nulls, .. } = self;
         match (cells, values) {
             (Cells::Words(words), Values::Words(values, other_nulls)) => {
                 words.reserve(rows.len());
@@ -106,10 +106,10 @@ impl Column {
     }
 
     /// How the value of a row of a batch compares with another one.
-    pub(super) fn order(&self, values: &Values<'_>, row: usize, other: Other) -> Ordering {
+    pub(super) fn order(&self, values: &Values<'_>, row: usize, other: Comparand) -> Ordering {
         let other_is_null = match other {
-            Other::Kept(id) => self.nulls.contains(id),
-            Other::Row(other) => values.is_null(other),
+            Comparand::Kept(id) => self.nulls.contains(id),
+            Comparand::Row(other) => values.is_null(other),
         };
         let null = if self.options.nulls_first { Ordering::Less } else { Ordering::Greater };
         match (values.is_null(row), other_is_null) {
@@ -121,22 +121,22 @@ impl Column {
         let ascending = match (&self.cells, values) {
             (Cells::Words(words), Values::Words(values, _)) => {
                 let other = match other {
-                    Other::Kept(id) => words.get(id),
-                    Other::Row(other) => values[other],
+                    Comparand::Kept(id) => words.get(id),
+                    Comparand::Row(other) => values[other],
                 };
                 self.in_order(values[row]).cmp(&self.in_order(other))
             }
             (Cells::Texts(texts), Values::Texts(values)) => {
                 let other = match other {
-                    Other::Kept(id) => texts.get(id),
-                    Other::Row(other) => values.value(other).as_bytes(),
+                    Comparand::Kept(id) => texts.get(id),
+                    Comparand::Row(other) => values.value(other).as_bytes(),
                 };
                 values.value(row).as_bytes().cmp(other)
             }
             (Cells::Encoded(_, bytes), Values::Encoded(values)) => {
                 let other = match other {
-                    Other::Kept(id) => bytes.get(id),
-                    Other::Row(other) => values.row(other).data(),
+                    Comparand::Kept(id) => bytes.get(id),
+                    Comparand::Row(other) => values.row(other).data(),
                 };
                 return values.row(row).data().cmp(other);
             }

@@ -50,14 +50,13 @@ impl Pieces {
     pub(super) fn add_rows(&mut self, batch: &RecordBatch, group_of: &[usize], groups: usize) -> Result<Vec<Piece>> {
         let (values, filters) = self.functions.arguments(batch)?;
         let mut states = Vec::new();
-        for ((mut of, values), filter) in self.functions.accumulators()?.into_iter().zip(values).zip(filters) {
-            of.update_batch(&values, group_of, filter.as_ref(), groups).map_err(|e| runtime_error(&e))?;
-            states.extend(states_of(of.as_mut(), groups)?);
+        for ((mut accumulator, values), filter) in self.functions.accumulators()?.into_iter().zip(values).zip(filters) {
+            accumulator.update_batch(&values, group_of, filter.as_ref(), groups).map_err(|e| runtime_error(&e))?;
+            states.extend(states_of(accumulator.as_mut(), groups)?);
         }
         self.add(states, groups)
     }
 
-    /// Adds rows of states.
     pub(super) fn add(&mut self, states: Vec<ArrayRef>, rows: usize) -> Result<Vec<Piece>> {
         if rows == 0 {
             return Ok(Vec::new());
@@ -110,27 +109,27 @@ impl Pieces {
             return self.columns(lists);
         }
         let mut states = Vec::new();
-        for mut of in self.accumulators(lists)? {
-            states.extend(states_of(of.as_mut(), lists.len())?);
+        for mut accumulator in self.accumulators(lists)? {
+            states.extend(states_of(accumulator.as_mut(), lists.len())?);
         }
         Ok(states)
     }
 
     /// One row of results for each of these lists.
     pub(super) fn results(&self, lists: &[&[Piece]]) -> Result<Vec<ArrayRef>> {
-        let evaluate =
-            |mut of: Box<dyn GroupsAccumulator>| of.evaluate(EmitTo::All).map_err(|error| runtime_error(&error));
+        let evaluate = |mut accumulator: Box<dyn GroupsAccumulator>| {
+            accumulator.evaluate(EmitTo::All).map_err(|error| runtime_error(&error))
+        };
         self.accumulators(lists)?.into_iter().map(evaluate).collect()
     }
 
-    /// Accumulators with a group for each of these lists.
     fn accumulators(&self, lists: &[&[Piece]]) -> Result<Vec<Box<dyn GroupsAccumulator>>> {
         let columns = self.functions.split_states(&self.columns(lists)?)?;
         let lengths = lists.iter().enumerate();
         let group_of: Vec<usize> = lengths.flat_map(|(group, list)| std::iter::repeat_n(group, list.len())).collect();
         let mut accumulators = self.functions.accumulators()?;
-        for (of, states) in accumulators.iter_mut().zip(&columns) {
-            of.merge_batch(states, &group_of, lists.len()).map_err(|error| runtime_error(&error))?;
+        for (accumulator, states) in accumulators.iter_mut().zip(&columns) {
+            accumulator.merge_batch(states, &group_of, lists.len()).map_err(|error| runtime_error(&error))?;
         }
         Ok(accumulators)
     }
@@ -161,9 +160,9 @@ impl Pieces {
 }
 
 /// Not every accumulator can emit the states of zero groups.
-fn states_of(of: &mut dyn GroupsAccumulator, groups: usize) -> Result<Vec<ArrayRef>> {
+fn states_of(accumulator: &mut dyn GroupsAccumulator, groups: usize) -> Result<Vec<ArrayRef>> {
     if groups == 0 {
         return Ok(Vec::new());
     }
-    of.state(EmitTo::All).map_err(|error| runtime_error(&error))
+    accumulator.state(EmitTo::All).map_err(|error| runtime_error(&error))
 }

@@ -11,7 +11,9 @@ use arrow::datatypes::{DataType, Field, TimeUnit};
 
 use super::pieces::{Piece, Pieces};
 use crate::event_time::{event_times, time_column};
-use crate::keyed_state::{ChangedRows, Identity, Noted, Part, Rows, SPARSE_MIN, Table, Taken, narrow, number, numbers};
+use crate::keyed_state::{
+    ChangedRows, Extent, Identity, KeyedRows, Noted, SPARSE_MIN, Table, Taken, narrow, number, numbers,
+};
 use crate::window_aggregate::AggregateFunctions;
 
 const TIME: DataType = DataType::Timestamp(TimeUnit::Millisecond, None);
@@ -31,7 +33,6 @@ pub(super) struct Sessions {
     of_keys: Vec<u32>,
     pub(super) live_keys: usize,
     pub(super) sessions: BTreeMap<SessionId, Session>,
-    /// The sessions by their ends.
     pub(super) ends: BTreeSet<(i64, SessionId)>,
     pub(super) pieces: Pieces,
     /// A changed session that is not among the sessions is removed.
@@ -46,7 +47,7 @@ pub(super) struct Session {
 }
 
 /// A session among the rows of one batch.
-pub(super) struct Run {
+pub(super) struct BatchSession {
     pub(super) key: u32,
     pub(super) start: i64,
     pub(super) end: i64,
@@ -73,12 +74,20 @@ impl Sessions {
     }
 
     /// Adds the rows of a batch, given their sessions. Returns the number of late rows.
-    pub(super) fn add(&mut self, batch: &RecordBatch, runs: &[Run], run_of: &[usize], watermark: i64) -> Result<u64> {
+    pub(super) fn add(
+        &mut self,
+        batch: &RecordBatch,
+        runs: &[BatchSession],
+        run_of: &[usize],
+        watermark: i64,
+    ) -> Result<u64> {
         let pieces = self.pieces.add_rows(batch, run_of, runs.len())?;
         let (mut long, mut late_rows) = (Vec::new(), 0);
         for (run, piece) in runs.iter().zip(pieces) {
             match self.merge(run, piece, watermark) {
-                Some(id) if self.sessions.get(&id).is_some_and(|of| of.pieces.len() > PIECES_MAX) => long.push(id),
+                Some(id) if self.sessions.get(&id).is_some_and(|session| session.pieces.len() > PIECES_MAX) => {
+                    long.push(id);
+                }
                 Some(_) => {}
                 None => late_rows += run.rows,
             }
@@ -92,17 +101,17 @@ impl Sessions {
 
     /// Merges a run with the sessions that it touches, or drops it if it is late even then. Returns the id of
     /// the session.
-    fn merge(&mut self, run: &Run, piece: Piece, watermark: i64) -> Option<SessionId> {
+    fn merge(&mut self, run: &BatchSession, piece: Piece, watermark: i64) -> Option<SessionId> {
         let (mut start, mut session) = (run.start, Session { end: run.end, pieces: Vec::new() });
         let behind = self.sessions.range((run.key, i64::MIN)..=(run.key, run.end)).rev();
-        let met: Vec<SessionId> = behind.take_while(|(_, of)| of.end >= run.start).map(|(id, _)| *id).collect();
+        let met: Vec<SessionId> = behind.take_while(|(_, other)| other.end >= run.start).map(|(id, _)| *id).collect();
         for id in met.into_iter().rev() {
-            if let Some(of) = self.remove(id) {
+            if let Some(other) = self.remove(id) {
                 start = start.min(id.1);
-                session.end = session.end.max(of.end);
+                session.end = session.end.max(other.end);
                 match session.pieces.is_empty() {
-                    true => session.pieces = of.pieces,
-                    false => session.pieces.extend(of.pieces),
+                    true => session.pieces = other.pieces,
+                    false => session.pieces.extend(other.pieces),
                 }
             }
         }
@@ -141,8 +150,11 @@ impl Sessions {
 
     /// Merges the pieces of each of these sessions.
     fn put_together(&mut self, ids: &[SessionId]) -> Result<()> {
-        let many: Vec<SessionId> =
-            ids.iter().filter(|id| self.sessions.get(id).is_some_and(|of| of.pieces.len() > 1)).copied().collect();
+        let many: Vec<SessionId> = ids
+            .iter()
+            .filter(|id| self.sessions.get(id).is_some_and(|session| session.pieces.len() > 1))
+            .copied()
+            .collect();
         let lists: Vec<&[Piece]> = many.iter().filter_map(|id| Some(&*self.sessions.get(id)?.pieces)).collect();
         let states = self.pieces.merged(&lists)?;
         for (id, piece) in many.iter().zip(self.pieces.add(states, many.len())?) {
@@ -175,7 +187,7 @@ impl Sessions {
     }
 }
 
-impl Rows for Sessions {
+impl KeyedRows for Sessions {
     fn tables(&self) -> Vec<Table> {
         vec![self.table.clone()]
     }
@@ -188,7 +200,7 @@ impl Rows for Sessions {
         self.of_keys.resize(keys, 0);
     }
 
-    fn take_out(&mut self, part: Part, _number: i64) -> Result<Vec<Taken>> {
+    fn take_out(&mut self, part: Extent, _number: i64) -> Result<Vec<Taken>> {
         let ids = self.changes.take(part).unwrap_or_else(|| self.sessions.keys().copied().collect());
         self.put_together(&ids)?;
         let (there, gone): (Vec<SessionId>, Vec<SessionId>) =
@@ -270,7 +282,8 @@ impl Rows for Sessions {
     /// Frees the memory of states that no session has, once they are the majority.
     fn living(&mut self) -> Result<Option<Vec<usize>>> {
         if self.pieces.is_sparse() {
-            let mut lists: Vec<&mut Vec<Piece>> = self.sessions.values_mut().map(|of| &mut of.pieces).collect();
+            let mut lists: Vec<&mut Vec<Piece>> =
+                self.sessions.values_mut().map(|session| &mut session.pieces).collect();
             self.pieces.gather_all(&mut lists)?;
         }
         let is_sparse = self.of_keys.len() > 2 * self.live_keys + SPARSE_MIN && self.changes.is_empty();
@@ -280,8 +293,8 @@ impl Rows for Sessions {
     fn keep(&mut self, keys: &[usize]) -> Result<()> {
         let place = |key: u32| keys.binary_search(&(key as usize)).ok().and_then(|place| u32::try_from(place).ok());
         let sessions = std::mem::take(&mut self.sessions).into_iter();
-        self.sessions = sessions.filter_map(|((key, start), of)| Some(((place(key)?, start), of))).collect();
-        self.ends = self.sessions.iter().map(|(id, of)| (of.end, *id)).collect();
+        self.sessions = sessions.filter_map(|((key, start), session)| Some(((place(key)?, start), session))).collect();
+        self.ends = self.sessions.iter().map(|(id, session)| (session.end, *id)).collect();
         self.of_keys = keys.iter().map(|key| self.of_keys[*key]).collect();
         Ok(())
     }

@@ -1,4 +1,4 @@
-//! Sessions against those of all rows, sorted anew: with rows out of order, snapshots, and restored
+//! Sessions against a recomputation over the sorted rows: with rows out of order, snapshots, and restored
 //! operators.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -218,13 +218,13 @@ fn a_row_is_late_if_its_session_has_ended_with_all_that_it_meets() {
     let mut sessions = operator(1, None);
     feed(&mut sessions, &[(Some("a"), Some(0), Some(1)), (Some("b"), Some(8), Some(1))]);
     assert_eq!(fire(&mut sessions, 15).len(), 1);
-    // Alone it would have ended at 12. It meets a session that has not.
+    // Alone it would have ended at 12. It merges with a session that has not ended.
     feed(&mut sessions, &[(Some("b"), Some(2), Some(2))]);
     assert_eq!(sessions.take_dropped(), Dropped::default());
     feed(&mut sessions, &[(Some("a"), Some(2), Some(2)), (Some("a"), Some(3), Some(2)), (Some("a"), None, None)]);
     let dropped = Dropped { late_rows: 2, rows_without_event_time: 1, rows_with_null: 0 };
     assert_eq!(sessions.take_dropped(), dropped);
-    // The session before has gone: this one is another.
+    // The previous session has ended: this one is another.
     feed(&mut sessions, &[(Some("a"), Some(9), Some(3))]);
     assert_eq!(
         fire(&mut sessions, i64::MAX),

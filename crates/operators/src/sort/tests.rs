@@ -1,5 +1,5 @@
-//! The rows that leave against all rows, sorted anew: with rows out of order, late rows, snapshots, and
-//! restored operators.
+//! The emitted rows against all rows, sorted anew: with rows out of order, late rows, snapshots, and restored
+//! operators.
 
 use std::cmp::Ordering as Compared;
 
@@ -38,7 +38,7 @@ fn specs() -> Vec<SortSpec> {
     orders.into_iter().map(|(time, order)| SortSpec { time, order, schema: Arc::clone(&schema) }).collect()
 }
 
-/// `disk`: with so much memory, and a disk beyond.
+/// `disk`: the memory limit of an operator with a disk.
 fn operator(spec: &SortSpec, disk: Option<usize>) -> Sort {
     Sort::new(spec, &options(disk)).expect("valid")
 }
@@ -53,7 +53,7 @@ fn batch(spec: &SortSpec, rows: &[Row]) -> RecordBatch {
     RecordBatch::try_new(Arc::clone(&spec.schema), columns).expect("a batch")
 }
 
-/// Lets event time go on, and notes the numbers of the rows that leave.
+/// Advances event time, and records the numbers of the emitted rows.
 fn fire(sort: &mut Sort, watermark: i64, found: &mut Vec<i64>) {
     let mut out = Output::default();
     sort.watermark(EventTime(watermark), &mut out).expect("a watermark");
@@ -94,7 +94,7 @@ fn compare(a: &Row, b: &Row, spec: &SortSpec) -> Compared {
 
 fn run(seed: u64, spec: &SortSpec) {
     let mut rng = Rng::new(seed);
-    // A checkpoint may go on with the other backend.
+    // A checkpoint may be restored with the other backend.
     let disk = |rng: &mut Rng| [None, Some(100), Some(4_000), Some(20_000)][rng.below(4) as usize];
     let mut bytes = disk(&mut rng);
     let (mut sort, mut files) = (operator(spec, bytes), Files::default());

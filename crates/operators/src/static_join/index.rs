@@ -181,8 +181,8 @@ mod tests {
         let mut table = KeyTable::new(vec![DataType::Utf8View]).expect("texts are keys");
         let mut ids = Vec::new();
         table.intern_rows(&[column], texts.len(), &mut Vec::new(), &mut ids).expect("interned");
-        let of = texts.iter().zip(&ids).filter_map(|(text, id)| text.clone().map(|text| (text, *id as u32)));
-        (Index::Table(table).by_heads().expect("an index"), of.collect())
+        let ids_of_texts = texts.iter().zip(&ids).filter_map(|(text, id)| text.clone().map(|text| (text, *id as u32)));
+        (Index::Table(table).by_heads().expect("an index"), ids_of_texts.collect())
     }
 
     /// Looks up all texts, of which some are keys, in columns of both kinds.

@@ -6,14 +6,14 @@ use std::sync::Arc;
 use anabranch_model::Result;
 use arrow::array::{ArrayRef, RecordBatch, RecordBatchOptions, UInt64Array};
 
-use super::{Of, StreamJoin, opposite};
+use super::{JoinSide, StreamJoin, opposite};
 use crate::Output;
-use crate::join_tables::{Rows, Side, in_order, taken};
+use crate::join_tables::{Side, SideRows, in_order, taken};
 use crate::operator::RESULT_ROWS;
 
 /// A batch whose matches are being emitted.
 pub(super) struct Pending {
-    of: Of,
+    side: JoinSide,
     pub(super) columns: Vec<ArrayRef>,
     weights: Vec<i64>,
     /// The key of each row.
@@ -25,11 +25,11 @@ pub(super) struct Pending {
     /// The number of matches of each row so far.
     found: Vec<i64>,
     /// Rows of the other side that the batch has matched.
-    met: BTreeMap<usize, Met>,
+    met: BTreeMap<usize, MatchedRow>,
 }
 
 /// A row of the other side.
-struct Met {
+struct MatchedRow {
     /// The change of its number of matches.
     added: i64,
     /// Whether it is currently emitted besides its pairs.
@@ -37,10 +37,10 @@ struct Met {
 }
 
 impl Pending {
-    pub(super) fn new(of: Of, rows: Rows, keys: Vec<usize>, ids: Vec<usize>) -> Pending {
-        let Rows { columns, weights } = rows;
+    pub(super) fn new(side: JoinSide, rows: SideRows, keys: Vec<usize>, ids: Vec<usize>) -> Pending {
+        let SideRows { columns, weights } = rows;
         let found = vec![0; weights.len()];
-        Pending { of, columns, weights, keys, ids, next: (0, None), found, met: BTreeMap::new() }
+        Pending { side, columns, weights, keys, ids, next: (0, None), found, met: BTreeMap::new() }
     }
 
     pub(super) fn takes_back(&self) -> bool {
@@ -108,9 +108,9 @@ impl Pending {
 
 impl StreamJoin {
     /// Emits the next matches of the pending batch. Returns false if there was none.
-    pub(super) fn go_on(&mut self, out: &mut Output) -> Result<bool> {
+    pub(super) fn emit_more(&mut self, out: &mut Output) -> Result<bool> {
         let Some(mut pending) = self.pending.take() else { return Ok(false) };
-        let other = opposite(pending.of);
+        let other = opposite(pending.side);
         let (rows, others) = pending.candidates(self.side(other));
         if !rows.is_empty() {
             self.emit_pairs(&mut pending, &rows.into(), &others, out)?;
@@ -130,15 +130,15 @@ impl StreamJoin {
         others: &[usize],
         out: &mut Output,
     ) -> Result<()> {
-        let other = opposite(pending.of);
+        let other = opposite(pending.side);
         // Most often each row has one match.
         let is_whole =
             rows.len() == pending.weights.len() && rows.values().iter().enumerate().all(|(at, row)| at as u64 == *row);
         let own = if is_whole { pending.columns.clone() } else { taken(&pending.columns, rows)? };
         let theirs = self.tables.columns_of(other as usize, others)?;
-        let mut joined: Vec<ArrayRef> = match pending.of {
-            Of::Left => own.into_iter().chain(theirs).collect(),
-            Of::Right => theirs.into_iter().chain(own).collect(),
+        let mut joined: Vec<ArrayRef> = match pending.side {
+            JoinSide::Left => own.into_iter().chain(theirs).collect(),
+            JoinSide::Right => theirs.into_iter().chain(own).collect(),
         };
         let mut kept: Vec<usize> = (0..others.len()).collect();
         if let Some(filter) = &mut self.filter {
@@ -159,7 +159,7 @@ impl StreamJoin {
             pending.found[row] += theirs;
             if side.role.counts() {
                 let appears = side.role.shows(side.matches[met]);
-                pending.met.entry(met).or_insert(Met { added: 0, appears }).added += own;
+                pending.met.entry(met).or_insert(MatchedRow { added: 0, appears }).added += own;
                 hidden.insert(met);
             }
         }
@@ -183,10 +183,10 @@ impl StreamJoin {
 
     /// Emits the changes of the batch besides its pairs.
     fn finish(&mut self, pending: Pending, out: &mut Output) -> Result<()> {
-        let own = self.side(pending.of);
+        let own = self.side(pending.side);
         let emitted: Vec<bool> = (0..pending.ids.len()).map(|row| pending.leaves(row, own)).collect();
-        let Pending { of, columns, weights, keys, ids, found, met, .. } = pending;
-        let own = self.side_mut(of);
+        let Pending { side, columns, weights, keys, ids, found, met, .. } = pending;
+        let own = self.side_mut(side);
         if own.role.counts() {
             for (id, found) in ids.iter().zip(&found) {
                 // An equal row may have matched rows that have expired.
@@ -198,11 +198,11 @@ impl StreamJoin {
             let shown: UInt64Array = (0..ids.len()).filter(appears).map(|row| row as u64).collect();
             let weights = shown.values().iter().map(|row| weights[*row as usize]).collect();
             let columns = taken(&columns, &shown)?;
-            self.emit_alone(of, &columns, weights, out)?;
+            self.emit_alone(side, &columns, weights, out)?;
         }
-        let other = self.side_mut(opposite(of));
+        let other = self.side_mut(opposite(side));
         let (mut rows, mut changed) = (Vec::new(), Vec::new());
-        for (row, Met { added, appears }) in met {
+        for (row, MatchedRow { added, appears }) in met {
             other.add_matches(row, added);
             let appears_now = other.role.shows(other.matches[row]);
             if appears != appears_now {
@@ -211,10 +211,10 @@ impl StreamJoin {
             }
         }
         self.tables.give_back(keys);
-        let columns = self.tables.columns_of(opposite(of) as usize, &rows)?;
-        self.emit_alone(opposite(of), &columns, changed, out)?;
+        let columns = self.tables.columns_of(opposite(side) as usize, &rows)?;
+        self.emit_alone(opposite(side), &columns, changed, out)?;
         // Some rows may have expired when they arrived.
-        self.expire(of);
+        self.expire(side);
         Ok(())
     }
 }

@@ -1,5 +1,4 @@
-//! Results against those of all rows so far, computed anew: with rows that are taken back, snapshots, and
-//! restored operators.
+//! Results against a recomputation over all rows so far: with retractions, snapshots, and restored operators.
 
 mod expiry;
 mod time_to_live;
@@ -27,7 +26,7 @@ const KINDS: [StreamJoinKind; 6] = [
     StreamJoinKind::LeftAnti,
 ];
 
-/// What is drawn for a run.
+/// The random choices of a run.
 #[derive(Clone, Copy, Debug)]
 struct Way {
     kind: StreamJoinKind,
@@ -58,7 +57,7 @@ fn operator(way: Way) -> StreamJoin {
     on(way, None)
 }
 
-/// Beyond so many bytes, state is on disk.
+/// State of more than `disk_bytes` is on disk.
 fn on(way: Way, disk_bytes: Option<usize>) -> StreamJoin {
     StreamJoin::new(&spec(way), &Functions::default(), &options(disk_bytes)).expect("an operator")
 }
@@ -96,7 +95,7 @@ fn results(way: Way, left: &[Row], right: &[Row]) -> BTreeMap<String, i64> {
     results
 }
 
-/// Runs random rows, of which some take earlier ones back where the side allows it.
+/// Runs random rows, some of which retract earlier ones where the side allows it.
 fn run(seed: u64, disk_bytes: Option<usize>) {
     let mut rng = Rng::new(seed);
     let mut below = |end: usize| rng.below(end as u64) as usize;
@@ -190,9 +189,9 @@ fn equal_rows_that_only_match_are_there_once() {
             join.input_batch(1, batch(&[(row, 1); 100], false), &mut out).expect("a batch");
             while join.more(&mut out).expect("more") {}
         }
-        assert_eq!((join.side(Of::Right).len(), join.side(Of::Right).weight(0)), (1, 300), "{kind:?}");
+        assert_eq!((join.side(JoinSide::Right).len(), join.side(JoinSide::Right).weight(0)), (1, 300), "{kind:?}");
     }
-    // Of one side only the key is needed.
+    // Only the key of one side is needed.
     let all = spec(way(StreamJoinKind::Inner));
     let keys = StreamSideSpec { schema: Arc::new(Schema::new(fields()[..1].to_vec())), ..all.right };
     let spec = StreamJoinSpec { right: keys, output: vec![1, 0, 2, 3], ..all };
@@ -202,13 +201,13 @@ fn equal_rows_that_only_match_are_there_once() {
         join.input_batch(1, rows, &mut out).expect("a batch");
         while join.more(&mut out).expect("more") {}
     }
-    assert_eq!((join.side(Of::Right).len(), join.side(Of::Left).rows.is_numbered()), (1, true));
+    assert_eq!((join.side(JoinSide::Right).len(), join.side(JoinSide::Left).rows.is_numbered()), (1, true));
     let mut found = BTreeMap::new();
     add(&mut found, &mut join, 0, batch(&[(row, 1)], false));
     assert_eq!(found, BTreeMap::from([("a|1|1|1".to_owned(), 10)]));
 }
 
-/// The table that finds rows which are restored twice was as large as they are, so that a task at half of its
+/// The table that finds rows that are restored twice was as large as the rows, so that a task at half of its
 /// limit could not restart.
 #[test]
 fn state_that_fits_is_restored_within_the_same_limit() {
@@ -223,7 +222,7 @@ fn state_that_fits_is_restored_within_the_same_limit() {
     let limit = JobOptions { state_bytes: join.tables.size_bytes() * 5 / 4, ..options(None) };
     let mut join = StreamJoin::new(&spec(way), &Functions::default(), &limit).expect("an operator");
     files.restore(&mut join, false, &mut |_| 0);
-    assert_eq!(join.side(Of::Left).live, 4000);
+    assert_eq!(join.side(JoinSide::Left).live, 4000);
 }
 
 #[test]
@@ -242,7 +241,7 @@ fn rows_that_are_gone_take_no_memory() {
             join.snapshot(false).expect("a snapshot");
         }
     }
-    assert!(join.side(Of::Left).len() < 100, "{} rows", join.side(Of::Left).len());
+    assert!(join.side(JoinSide::Left).len() < 100, "{} rows", join.side(JoinSide::Left).len());
     assert!(join.tables.size_bytes() < 1 << 18, "{} bytes", join.tables.size_bytes());
 }
 

@@ -9,7 +9,7 @@ use anabranch_dataflow::StreamJoinKind;
 use anabranch_model::{EventTime, Result};
 use arrow::array::{Array, ArrayRef, BooleanArray, RecordBatch, RecordBatchOptions, UInt64Array};
 
-use super::{Of, StreamJoin};
+use super::{JoinSide, StreamJoin};
 use crate::Output;
 use crate::event_time::event_times;
 use crate::join_tables::{Side, taken};
@@ -106,7 +106,7 @@ impl StreamJoin {
     /// Indexes versions that were read or restored, or all versions if rows have new ids.
     pub(super) fn index_versions(&mut self) -> Result<()> {
         let Some(versions) = &mut self.versions else { return Ok(()) };
-        let right = &self.tables.rows.sides[Of::Right as usize];
+        let right = &self.tables.rows.sides[JoinSide::Right as usize];
         if std::mem::replace(&mut versions.renumbered, self.tables.renumbered) != self.tables.renumbered {
             // Versions that were kept at the last sweep may be on disk.
             *versions = Versions { renumbered: versions.renumbered, ..Versions::new(versions.column) };
@@ -133,12 +133,16 @@ impl StreamJoin {
         let Some(versions) = &mut self.versions else { return };
         let bytes = self.tables.size_bytes() + versions.size_bytes();
         let is_full = self.tables.disk.as_ref().is_some_and(|disk| matches!(disk.is_full(bytes), Ok(true)));
-        versions.sweep(EventTime(self.tables.watermark), &mut self.tables.rows.sides[Of::Right as usize], is_full);
+        versions.sweep(
+            EventTime(self.tables.watermark),
+            &mut self.tables.rows.sides[JoinSide::Right as usize],
+            is_full,
+        );
     }
 
     /// Emits left rows with the versions of their times.
     pub(super) fn emit_with_versions(&mut self, rows: &[usize], weights: Vec<i64>, out: &mut Output) -> Result<()> {
-        let (left, right) = (self.side(Of::Left), self.side(Of::Right));
+        let (left, right) = (self.side(JoinSide::Left), self.side(JoinSide::Right));
         let (Some(versions), Some(expiry)) = (&self.versions, &left.expiry) else { return Ok(()) };
         let (keys, values) = left.rows.rows_of(rows)?;
         let mut joined: Vec<ArrayRef> = self.tables.keys.keys_of(&keys)?.into_iter().chain(values).collect();
@@ -146,7 +150,7 @@ impl StreamJoin {
         let found = keys.iter().zip(times).map(|(key, time)| versions.at(*key, time, right));
         let found: Vec<Option<usize>> = found.collect();
         let valid: Vec<usize> = found.iter().filter_map(|version| *version).collect();
-        let theirs = self.tables.columns_of(Of::Right as usize, &valid)?;
+        let theirs = self.tables.columns_of(JoinSide::Right as usize, &valid)?;
         let has_version = (0..found.len()).filter(|row| found[*row].is_some()).map(|row| row as u64);
         let has_version: UInt64Array = has_version.collect();
         if self.kind == StreamJoinKind::Inner {
@@ -159,7 +163,7 @@ impl StreamJoin {
         joined.extend(taken(&theirs, &places)?);
         if let Some(matches) = self.matches(&joined, weights.len())? {
             let matched: UInt64Array = matches.iter().zip(0..).map(|(is, row)| is?.then_some(row)).collect();
-            let left = self.side(Of::Left).types.len();
+            let left = self.side(JoinSide::Left).types.len();
             let theirs = taken(&joined[left..], &matched)?;
             joined.splice(left.., theirs);
         }

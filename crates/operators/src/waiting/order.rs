@@ -80,17 +80,19 @@ fn numbers(column: &ArrayRef, order: Ordering) -> Result<Vec<i64>> {
             column.as_string_view().iter().map(|text| of_bytes(text.unwrap_or_default().as_bytes())).collect()
         }
         DataType::BinaryView => column.as_binary_view().iter().map(|bytes| of_bytes(bytes.unwrap_or(&[]))).collect(),
-        DataType::Float64 => column.as_primitive::<Float64Type>().values().iter().map(|of| of_double(*of)).collect(),
+        DataType::Float64 => {
+            column.as_primitive::<Float64Type>().values().iter().map(|value| of_double(*value)).collect()
+        }
         DataType::Float32 => {
-            column.as_primitive::<Float32Type>().values().iter().map(|of| of_double(f64::from(*of))).collect()
+            column.as_primitive::<Float32Type>().values().iter().map(|value| of_double(f64::from(*value))).collect()
         }
         DataType::Decimal128(..) => {
             let values = column.as_primitive::<Decimal128Type>().values();
-            values.iter().map(|of| of_double(*of as f64)).collect()
+            values.iter().map(|value| of_double(*value as f64)).collect()
         }
         // For other types, prefixes are equal and the full comparison decides.
         DataType::Interval(_) => vec![0; column.len()],
-        of if of.is_signed_integer() || of.is_temporal() || *of == DataType::Boolean => {
+        value if value.is_signed_integer() || value.is_temporal() || *value == DataType::Boolean => {
             cast(&column, &DataType::Int64)?.as_primitive::<Int64Type>().values().to_vec()
         }
         _ => vec![0; column.len()],

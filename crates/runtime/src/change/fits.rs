@@ -103,7 +103,7 @@ mod tests {
             let key = PartKey::Table { table: table.into(), connector: "x".into() };
             KeptPart { id, key, lineage: Lineage::default() }
         };
-        let parts = |of: &[&str]| (0..).zip(of).map(|(number, text)| part(number, text)).collect::<Vec<_>>();
+        let parts = |texts: &[&str]| (0..).zip(texts).map(|(number, text)| part(number, text)).collect::<Vec<_>>();
         let message = |then: &[&str], now: &[&str]| check(&parts(then), &parts(now)).map_err(|error| error.to_string());
         message(&["sum", "count"], &["sum", "count"]).expect("the same");
         let error = message(&["sum", "count"], &["sum", "max"]).expect_err("another query");

@@ -28,8 +28,8 @@ pub(crate) struct Handover {
     operators: BTreeMap<(OperatorId, KeyGroupRange), (OperatorSpec, LeftOperator)>,
     files: BTreeMap<(OperatorId, KeyGroupRange), OperatorFiles>,
     pub(crate) sides: LeftSides,
-    sources: BTreeMap<Place, (SourceSpec, SourceParts)>,
-    sinks: BTreeMap<Place, (SinkSpec, SinkTail)>,
+    sources: BTreeMap<PartOfTask, (SourceSpec, SourceParts)>,
+    sinks: BTreeMap<PartOfTask, (SinkSpec, SinkTail)>,
 }
 
 /// The options that determine how operators keep state.
@@ -44,8 +44,19 @@ pub(crate) fn source_goes_on(former: &SourceSpec, next: &SourceSpec) -> bool {
     SourceSpec { columns, watermark, ..former.clone() } == *next
 }
 
-/// A part, the index of its task, and the number of tasks.
-type Place = (OperatorId, u32, u32);
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct PartOfTask {
+    part: OperatorId,
+    index: u32,
+    parallelism: u32,
+}
+
+impl PartOfTask {
+    /// The part of the task with this index, out of `parallelism` tasks.
+    pub(crate) fn new(part: OperatorId, index: u32, parallelism: u32) -> PartOfTask {
+        PartOfTask { part, index, parallelism }
+    }
+}
 
 impl Handover {
     /// The parts of tasks of this plan, and the files in which their recorder has stored their operators.
@@ -79,12 +90,14 @@ impl Handover {
                     handover.operators.insert(key, (spec.clone(), left));
                 }
             }
-            let of = |id: Option<OperatorId>| Some((id?, task.index, stage.parallelism));
-            if let (Some(place), Some(parts), Some(spec)) = (of(identities.source(stage.id)), source, &stage.source) {
-                handover.sources.insert(place, (spec.clone(), parts));
+            let of_task = |part| PartOfTask::new(part, task.index, stage.parallelism);
+            let part = identities.source(stage.id).map(of_task);
+            if let (Some(part), Some(parts), Some(spec)) = (part, source, &stage.source) {
+                handover.sources.insert(part, (spec.clone(), parts));
             }
-            if let (Some(place), Some(tail), Some(spec)) = (of(identities.sink(stage.id)), sink, &stage.sink) {
-                handover.sinks.insert(place, (spec.clone(), tail));
+            let part = identities.sink(stage.id).map(of_task);
+            if let (Some(part), Some(tail), Some(spec)) = (part, sink, &stage.sink) {
+                handover.sinks.insert(part, (spec.clone(), tail));
             }
         }
         handover
@@ -100,30 +113,31 @@ impl Handover {
     ) -> bool {
         keeps_state(options) == keeps_state(&self.options)
             && self.files.contains_key(&(id, own))
-            && self.operators.get(&(id, own)).is_some_and(|(of, _)| state_goes_on(of, spec, functions))
+            && self.operators.get(&(id, own)).is_some_and(|(left, _)| state_goes_on(left, spec, functions))
     }
 
     /// Takes an operator that [is here](Handover::has).
-    pub(crate) fn operator(&mut self, of: (OperatorId, KeyGroupRange)) -> Option<LeftOperator> {
-        self.operators.remove(&of).map(|(_, left)| left)
+    pub(crate) fn operator(&mut self, part: (OperatorId, KeyGroupRange)) -> Option<LeftOperator> {
+        self.operators.remove(&part).map(|(_, left)| left)
     }
 
     /// Takes the files of its state in the newest checkpoint.
-    pub(crate) fn files(&mut self, of: (OperatorId, KeyGroupRange)) -> Option<OperatorFiles> {
-        self.files.remove(&of)
+    pub(crate) fn files(&mut self, part: (OperatorId, KeyGroupRange)) -> Option<OperatorFiles> {
+        self.files.remove(&part)
     }
 
     /// Takes an open source, if it reads the table of the specification.
-    pub(crate) fn source(&mut self, place: Place, spec: &SourceSpec) -> Option<SourceParts> {
-        let may_go_on = |(of, left): &(SourceSpec, SourceParts)| source_goes_on(of, spec) && left.source.may_go_on();
-        let is_same = self.sources.get(&place).is_some_and(may_go_on);
-        if is_same { self.sources.remove(&place).map(|(_, parts)| parts) } else { None }
+    pub(crate) fn source(&mut self, part: PartOfTask, spec: &SourceSpec) -> Option<SourceParts> {
+        let may_go_on =
+            |(former, left): &(SourceSpec, SourceParts)| source_goes_on(former, spec) && left.source.may_go_on();
+        let is_same = self.sources.get(&part).is_some_and(may_go_on);
+        if is_same { self.sources.remove(&part).map(|(_, parts)| parts) } else { None }
     }
 
     /// Takes an open sink.
-    pub(crate) fn sink(&mut self, place: Place, spec: &SinkSpec) -> Option<SinkTail> {
-        let is_same = self.sinks.get(&place).is_some_and(|(of, _)| of == spec);
-        if is_same { self.sinks.remove(&place).map(|(_, tail)| tail) } else { None }
+    pub(crate) fn sink(&mut self, part: PartOfTask, spec: &SinkSpec) -> Option<SinkTail> {
+        let is_same = self.sinks.get(&part).is_some_and(|(former, _)| former == spec);
+        if is_same { self.sinks.remove(&part).map(|(_, tail)| tail) } else { None }
     }
 
     /// Closes the tables that nobody has taken. Freeing much state takes long, so a thread of its own does

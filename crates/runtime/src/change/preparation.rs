@@ -22,7 +22,6 @@ use crate::task::threads::panicked;
 /// An operator, and the key groups of its task.
 pub(crate) type Share = (OperatorId, KeyGroupRange);
 
-/// The operators with state of a plan, and their stages.
 pub(crate) fn states(plan: &Plan) -> BTreeMap<OperatorId, (StageId, &OperatorSpec)> {
     let parts = plan.parts().into_iter();
     let states = parts.filter_map(|Part { id, stage, spec }| match spec {
@@ -139,7 +138,7 @@ impl Preparation {
         std::thread::scope(|scope| {
             let start = |_| std::thread::Builder::new().name("loading".into()).spawn_scoped(scope, load);
             // If a thread cannot be started, the others do its work.
-            let others: Vec<_> = (1..threads).filter_map(|of| start(of).ok()).collect();
+            let others: Vec<_> = (1..threads).filter_map(|number| start(number).ok()).collect();
             let own = load();
             let ended = others.into_iter().map(|other| other.join().unwrap_or_else(|panic| Err(panicked(&*panic))));
             ended.fold(own, Result::and)

@@ -159,7 +159,7 @@ pub(crate) struct Comparison {
 
 /// A part before and after a change, only before it, or only after it, each by its index.
 #[derive(Clone, Copy)]
-enum Pair {
+enum PartPair {
     Kept(usize, usize),
     Dropped(usize),
     New(usize),
@@ -176,13 +176,13 @@ impl Comparison {
     /// source may only be late, by the index of the source in the plan.
     pub(crate) fn changes(&self, tasks: &[&TaskState], late: &BTreeMap<usize, String>) -> Vec<Change> {
         let late = |place: usize| late.get(&place).map(|why| format!("; {why}")).unwrap_or_default();
-        let change = |pair: Pair| match pair {
-            Pair::Kept(then, now) => {
+        let change = |pair: PartPair| match pair {
+            PartPair::Kept(then, now) => {
                 let (then, what) = (&self.then[then], kept(&self.then[then], &self.now[now], tasks) + &late(now));
                 Change::new(Fate::Kept, what, then.id, bytes(then, tasks))
             }
-            Pair::Dropped(then) => self.dropped(then, tasks),
-            Pair::New(now) => {
+            PartPair::Dropped(then) => self.dropped(then, tasks),
+            PartPair::New(now) => {
                 let (part, description) = (&self.now[now], &self.now[now].key);
                 let what = match part.id.kind {
                     OperatorKind::Source => format!("source {description}: begins where its options say"),
@@ -196,11 +196,11 @@ impl Comparison {
     }
 
     /// The former parts, in their order, then the new ones.
-    fn pairs(&self) -> impl Iterator<Item = Pair> {
+    fn pairs(&self) -> impl Iterator<Item = PartPair> {
         let pairs = &self.matching.pairs;
-        let pair = move |then| pairs.get(&then).map_or(Pair::Dropped(then), |now| Pair::Kept(then, *now));
+        let pair = move |then| pairs.get(&then).map_or(PartPair::Dropped(then), |now| PartPair::Kept(then, *now));
         let is_new = move |now: &usize| !pairs.values().any(|taken| taken == now);
-        (0..self.then.len()).map(pair).chain((0..self.now.len()).filter(is_new).map(Pair::New))
+        (0..self.then.len()).map(pair).chain((0..self.now.len()).filter(is_new).map(PartPair::New))
     }
 
     /// The change of a part that has no place in the plan.
@@ -228,11 +228,11 @@ impl Comparison {
         for (change, pair) in changes.iter_mut().zip(self.pairs()) {
             let part = &mut change.part;
             match pair {
-                Pair::Kept(before, after) => {
+                PartPair::Kept(before, after) => {
                     (part.stage, part.next_stage) = (Some(then[before].stage), Some(now[after].stage));
                 }
-                Pair::Dropped(before) => part.stage = Some(then[before].stage),
-                Pair::New(after) => (part.id, part.next_stage) = (Some(now[after].id), Some(now[after].stage)),
+                PartPair::Dropped(before) => part.stage = Some(then[before].stage),
+                PartPair::New(after) => (part.id, part.next_stage) = (Some(now[after].id), Some(now[after].stage)),
             }
         }
     }

@@ -27,17 +27,17 @@ pub(crate) type Join = (StageId, usize);
 struct Definition {
     keys: Vec<Expr>,
     schema: SchemaRef,
-    inputs: Vec<Reading>,
+    inputs: Vec<SideInput>,
 }
 
 /// A stage that rows come from.
 #[derive(Debug, PartialEq)]
-struct Reading {
+struct SideInput {
     port: Port,
     kind: ExchangeKind,
     source: Option<SourceSpec>,
     operators: Vec<OperatorSpec>,
-    inputs: Vec<Reading>,
+    inputs: Vec<SideInput>,
 }
 
 impl Definition {
@@ -49,20 +49,20 @@ impl Definition {
             keys: spec.build_keys.clone(),
             schema: spec.build_schema.clone(),
             // The index of the join in its chain does not matter.
-            inputs: inputs().map(|exchange| Reading { port: Port::Main, ..Reading::new(plan, exchange) }).collect(),
+            inputs: inputs().map(|exchange| SideInput { port: Port::Main, ..SideInput::new(plan, exchange) }).collect(),
         })
     }
 }
 
-impl Reading {
-    fn new(plan: &Plan, exchange: &Exchange) -> Reading {
+impl SideInput {
+    fn new(plan: &Plan, exchange: &Exchange) -> SideInput {
         let stage = plan.stage(exchange.from);
-        Reading {
+        SideInput {
             port: exchange.port,
             kind: exchange.kind.clone(),
             source: stage.source.clone(),
             operators: stage.operators.clone(),
-            inputs: plan.inputs(stage.id).map(|exchange| Reading::new(plan, exchange)).collect(),
+            inputs: plan.inputs(stage.id).map(|exchange| SideInput::new(plan, exchange)).collect(),
         }
     }
 }

@@ -56,6 +56,8 @@ impl Collector {
 
 /// Whether a state file is from before an incarnation.
 fn is_before(name: &str, own: Incarnation) -> bool {
-    let of = name.rsplit('/').next().and_then(|file| file.split_once('-'));
-    of.and_then(|(of, _)| of.parse().ok()).is_some_and(|of: u64| of < own.0)
+    let incarnation = name.rsplit('/').next().and_then(|file| file.split_once('-'));
+    incarnation
+        .and_then(|(incarnation, _)| incarnation.parse().ok())
+        .is_some_and(|incarnation: u64| incarnation < own.0)
 }

@@ -38,7 +38,7 @@ pub(crate) struct Journal {
     parts: Vec<KeptPart>,
     /// No identity ever had this number or a higher one.
     unused: u32,
-    known: BTreeMap<CheckpointId, Known>,
+    known: BTreeMap<CheckpointId, KnownCheckpoint>,
     /// Entries from which no job can resume, by their numbers, with the reason.
     unusable: BTreeMap<u64, String>,
     /// Number of the last entry that was found or written.
@@ -55,7 +55,7 @@ pub(crate) struct Journal {
 }
 
 /// A checkpoint that is in the log, or about to be.
-struct Known {
+struct KnownCheckpoint {
     /// Number of its entry in the log.
     sequence: u64,
     job: String,
@@ -165,7 +165,7 @@ impl Journal {
         let ids = self.fits(&manifest, is_former).map_err(at)?;
         let names = manifest.names().chain([blob.name.clone()]).collect();
         let Manifest { epoch, incarnation, job, origin, unused, .. } = manifest;
-        let known = Known { sequence, job, origin, ids, unused, names };
+        let known = KnownCheckpoint { sequence, job, origin, ids, unused, names };
         self.known.insert((incarnation, epoch), known);
         let tasks = manifest.tasks.into_iter().map(|state| (state.task, state)).collect();
         Ok(Checkpoint { epoch, incarnation, version, tasks })
@@ -312,10 +312,10 @@ impl Journal {
     /// Polls for a request for a savepoint. Returns whether there is a new one, which the next checkpoint
     /// answers.
     pub(crate) fn look_for_requests(&mut self, now: Nanos) -> bool {
-        let (found, released) = self.requests.look(now);
+        let (found, released) = self.requests.poll(now);
         // Another process may have taken the job over and answered. This process does not know which objects
         // the checkpoints of that process need.
-        let is_later = |name: &String| incarnation_of(name).is_some_and(|of| of > self.own);
+        let is_later = |name: &String| incarnation_of(name).is_some_and(|incarnation| incarnation > self.own);
         if !released.is_empty() && !released.iter().any(is_later) {
             // Objects that cannot be removed now only take space. The next start removes them.
             let _ = self.remove(&released);
@@ -350,7 +350,7 @@ impl Journal {
         let names = manifest.names().chain([name]).collect();
         let ids = self.parts.iter().map(|part| (part.id, part.id)).collect();
         let Manifest { job, origin, unused, .. } = manifest;
-        self.known.insert((incarnation, epoch), Known { sequence, job, origin, ids, unused, names });
+        self.known.insert((incarnation, epoch), KnownCheckpoint { sequence, job, origin, ids, unused, names });
         Ok(Stored::Checkpoint { incarnation, epoch, manifest: blob, version })
     }
 
@@ -392,7 +392,7 @@ impl Journal {
     /// Removes files of earlier incarnations that belong to no checkpoint. It leaves the files of later
     /// incarnations, in case this process has already lost the job.
     pub(crate) fn remove_strays(&self, own: Incarnation) -> Result<()> {
-        let is_earlier = |name: &str| incarnation_of(name).is_some_and(|of| of < own);
+        let is_earlier = |name: &str| incarnation_of(name).is_some_and(|incarnation| incarnation < own);
         let known = self.known.values().flat_map(|known| &known.names);
         let needed: BTreeSet<&str> = known.chain(self.requests.held()).map(String::as_str).collect();
         self.store.keep_copies(|name| needed.contains(name));

@@ -104,7 +104,7 @@ impl Origin {
 
     /// The state of the parts of a plan that [carries](Origin::carry) the savepoint's identities.
     pub(crate) fn load(&self, plan: &Plan) -> JobState {
-        JobState::of(&self.store, self.of_plan(plan).iter())
+        JobState::from_tasks(&self.store, self.of_plan(plan).iter())
     }
 
     /// Checks that the files of the parts of a plan that carries the savepoint's identities are undamaged.

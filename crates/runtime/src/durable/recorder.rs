@@ -66,7 +66,6 @@ impl Recorder {
         self.files.insert((task, operator), files);
     }
 
-    /// The files of all operators.
     pub(crate) fn into_files(self) -> BTreeMap<(TaskId, OperatorId), OperatorFiles> {
         self.files
     }

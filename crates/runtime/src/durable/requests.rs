@@ -74,7 +74,7 @@ impl Requests {
 
     /// Polls for a request if it is time to. Returns whether there is a new one, and the objects that the
     /// previous one no longer needs.
-    pub(crate) fn look(&mut self, now: Nanos) -> (bool, BTreeSet<String>) {
+    pub(crate) fn poll(&mut self, now: Nanos) -> (bool, BTreeSet<String>) {
         if self.looked.is_some_and(|looked| now.since(looked) < self.pace_ns) {
             return (false, BTreeSet::new());
         }
@@ -143,12 +143,12 @@ mod tests {
         let manifest = store.put("manifests/1", vec![1].into()).expect("put");
         let names = BTreeSet::from(["manifests/1".to_owned(), "state/1".to_owned()]);
         let mut requests = Requests::new(store.clone());
-        assert_eq!(requests.look(Nanos(SECOND)), (false, BTreeSet::new()));
+        assert_eq!(requests.poll(Nanos(SECOND)), (false, BTreeSet::new()));
         requests.committed(Epoch(1), &manifest, &names);
 
         let mut asked = Asked::ask(&store, "a".into(), 0).expect("asked");
-        assert!(!requests.look(Nanos(SECOND + 1)).0, "not yet time to look again");
-        assert!(requests.look(Nanos(2 * SECOND)).0 && asked.is_found().expect("read"));
+        assert!(!requests.poll(Nanos(SECOND + 1)).0, "not yet time to look again");
+        assert!(requests.poll(Nanos(2 * SECOND)).0 && asked.is_found().expect("read"));
         assert_eq!(asked.answer().expect("read"), None);
         let now_ms = store.written_ms("requests/savepoint.json").expect("head").expect("there");
         let error = Asked::ask(&store, "b".into(), now_ms + 5000).expect_err("one at a time").to_string();
@@ -159,11 +159,11 @@ mod tests {
         assert_eq!(requests.held().cloned().collect::<BTreeSet<_>>(), names);
         // Longer than a request is remembered, but renewed in between.
         asked.renew().expect("renewed");
-        assert!(!requests.look(Nanos(500 * SECOND)).0);
-        assert!(!requests.look(Nanos(1000 * SECOND)).0);
+        assert!(!requests.poll(Nanos(500 * SECOND)).0);
+        assert!(!requests.poll(Nanos(1000 * SECOND)).0);
         assert_eq!(requests.held().count(), 2);
         asked.withdraw().expect("done");
-        assert_eq!(requests.look(Nanos(1001 * SECOND)), (false, names));
+        assert_eq!(requests.poll(Nanos(1001 * SECOND)), (false, names));
         assert_eq!(requests.held().count(), 0);
         assert!(store.list("requests").expect("list").is_empty());
     }
@@ -174,10 +174,10 @@ mod tests {
         let store = Store::open(folder.path().to_str().expect("text"), &Access::default()).expect("store");
         let asked = Asked::ask(&store, "a".into(), 0).expect("asked");
         let mut requests = Requests::new(store.clone());
-        assert!(requests.look(Nanos(0)).0);
+        assert!(requests.poll(Nanos(0)).0);
         requests.ended();
         assert_eq!(asked.answer().expect("read"), Some(Answer::Ended));
-        assert!(!requests.look(Nanos(601 * SECOND)).0);
+        assert!(!requests.poll(Nanos(601 * SECOND)).0);
         assert!(store.list("requests").expect("list").is_empty(), "forgotten");
         let mut late = asked;
         assert!(late.renew().expect_err("gone").to_string().contains("no longer keeps"));

@@ -70,7 +70,7 @@ impl Scribe {
     /// Works until all senders of work are gone.
     pub(crate) fn run(mut self, work: &Receiver<Task>, report: impl Fn(FromScribe)) {
         loop {
-            if let Some(message) = self.look() {
+            if let Some(message) = self.poll() {
                 report(message);
             }
             let task = match work.try_recv() {
@@ -91,7 +91,7 @@ impl Scribe {
     }
 
     /// Polls for a request for a savepoint, if it is time to.
-    pub(crate) fn look(&mut self) -> Option<FromScribe> {
+    pub(crate) fn poll(&mut self) -> Option<FromScribe> {
         self.journal.look_for_requests(self.clock.now()).then_some(FromScribe::Requested)
     }
 

@@ -29,14 +29,13 @@ const QUIET_MAX: Duration = Duration::from_secs(2);
 /// Messages within one process are not lost, so they are never repeated.
 const NEVER: Duration = Duration::MAX;
 
-/// The tasks of a plan.
 pub(crate) fn tasks(plan: &Plan) -> Tasks {
-    let of = |wanted: fn(&Stage) -> bool| plan.stages.iter().filter(|s| wanted(s)).flat_map(tasks_of).collect();
+    let tasks = |wanted: fn(&Stage) -> bool| plan.stages.iter().filter(|s| wanted(s)).flat_map(tasks_of).collect();
     Tasks {
         version: plan.version,
-        all: of(|_| true),
-        sources: of(|stage| stage.source.is_some()),
-        sinks: of(|stage| stage.sink.is_some()),
+        all: tasks(|_| true),
+        sources: tasks(|stage| stage.source.is_some()),
+        sinks: tasks(|stage| stage.sink.is_some()),
     }
 }
 

@@ -63,7 +63,6 @@ pub(crate) struct TakenOver {
     pub(crate) scribe: Scribe,
     /// Name of the job.
     pub(crate) job: String,
-    /// Its former names.
     pub(crate) former: FormerNames,
     /// Notices for the user: what the job resumes from, and what it skipped.
     pub(crate) notices: Vec<String>,
@@ -161,7 +160,7 @@ impl Checkpointing {
             let owner = Owner(owners.next_u64());
             // Without a checkpoint, the names under which the tasks write are unknown.
             let newest = newest(&entries);
-            let runs = |of: &Running| newest.is_some_and(|id| of.run(id, &journal.carry(plan, id)));
+            let runs = |running: &Running| newest.is_some_and(|id| running.run(id, &journal.carry(plan, id)));
             let running = running.filter(runs).map(|running| running.incarnation);
             let mut coordinator = Coordinator::new(clock.now(), config.clone(), owner, entries, tasks.clone(), running);
             let begun = begin(&mut coordinator, clock.as_ref(), |command| journal.carry_out(command))?;

@@ -142,7 +142,6 @@ impl Threads {
     }
 }
 
-/// Reads a header.
 pub(super) fn read_header(input: &mut impl Read) -> Result<[u8; HEADER_BYTES]> {
     let mut header = [0; HEADER_BYTES];
     input.read_exact(&mut header).map_err(|error| broken(&error))?;

@@ -45,12 +45,11 @@ pub struct Frame {
     pub channel: u32,
     /// The life of the job that the frame belongs to.
     pub incarnation: Incarnation,
-    pub(super) content: Content,
+    pub(super) content: FrameKind,
 }
 
-/// The kinds of frames.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Content {
+pub(super) enum FrameKind {
     Rows {
         rows: u32,
         numbers: u32,
@@ -88,48 +87,50 @@ pub(super) enum Content {
 }
 
 impl Frame {
-    /// The bytes of the header.
     pub(super) fn header(&self) -> [u8; HEADER_BYTES] {
-        let mut fields = Fields { channel: self.channel, incarnation: self.incarnation.0, ..Fields::default() };
+        let mut fields =
+            HeaderFields { channel: self.channel, incarnation: self.incarnation.0, ..HeaderFields::default() };
         match self.content {
-            Content::Rows { rows, numbers, bytes, age_ns } => {
-                fields = Fields { kind: 1, rows, numbers, bytes, age_ns, ..fields };
+            FrameKind::Rows { rows, numbers, bytes, age_ns } => {
+                fields = HeaderFields { kind: 1, rows, numbers, bytes, age_ns, ..fields };
             }
-            Content::Watermark { time, age_ns } => {
-                fields = Fields { kind: 2, value: time.0.cast_unsigned(), age_ns, ..fields };
+            FrameKind::Watermark { time, age_ns } => {
+                fields = HeaderFields { kind: 2, value: time.0.cast_unsigned(), age_ns, ..fields };
             }
-            Content::Idle => fields.kind = 3,
-            Content::Marker(Marker { epoch, version, snapshot, kind }) => {
+            FrameKind::Idle => fields.kind = 3,
+            FrameKind::Marker(Marker { epoch, version, snapshot, kind }) => {
                 let marker = match kind {
                     MarkerKind::Cut => 0,
                     MarkerKind::Stop => 2,
                     MarkerKind::End => 4,
                 };
                 let marker = marker + u8::from(snapshot);
-                fields = Fields { kind: 4, marker, value: epoch.0, version: version.0, ..fields };
+                fields = HeaderFields { kind: 4, marker, value: epoch.0, version: version.0, ..fields };
             }
-            Content::Limit { bytes } => fields = Fields { kind: 5, value: bytes, ..fields },
-            Content::Credit { bytes } => fields = Fields { kind: 6, value: bytes, ..fields },
-            Content::End => fields.kind = 7,
-            Content::Question { sent } => fields = Fields { kind: 8, value: sent, ..fields },
-            Content::Answer { sent, reached } => {
-                fields = Fields { kind: 9, value: reached.0.cast_unsigned(), age_ns: sent, ..fields };
+            FrameKind::Limit { bytes } => fields = HeaderFields { kind: 5, value: bytes, ..fields },
+            FrameKind::Credit { bytes } => fields = HeaderFields { kind: 6, value: bytes, ..fields },
+            FrameKind::End => fields.kind = 7,
+            FrameKind::Question { sent } => fields = HeaderFields { kind: 8, value: sent, ..fields },
+            FrameKind::Answer { sent, reached } => {
+                fields = HeaderFields { kind: 9, value: reached.0.cast_unsigned(), age_ns: sent, ..fields };
             }
-            Content::Beat => fields.kind = 10,
+            FrameKind::Beat => fields.kind = 10,
         }
         fields.write()
     }
 
-    /// Reads a header.
     pub(super) fn read(header: &[u8; HEADER_BYTES]) -> Result<Frame> {
-        let fields = Fields::read(header)?;
+        let fields = HeaderFields::read(header)?;
         let content = match fields.kind {
-            1 => {
-                Content::Rows { rows: fields.rows, numbers: fields.numbers, bytes: fields.bytes, age_ns: fields.age_ns }
-            }
-            2 => Content::Watermark { time: EventTime(fields.value.cast_signed()), age_ns: fields.age_ns },
-            3 => Content::Idle,
-            4 => Content::Marker(Marker {
+            1 => FrameKind::Rows {
+                rows: fields.rows,
+                numbers: fields.numbers,
+                bytes: fields.bytes,
+                age_ns: fields.age_ns,
+            },
+            2 => FrameKind::Watermark { time: EventTime(fields.value.cast_signed()), age_ns: fields.age_ns },
+            3 => FrameKind::Idle,
+            4 => FrameKind::Marker(Marker {
                 epoch: Epoch(fields.value),
                 version: PlanVersion(fields.version),
                 snapshot: fields.marker & 1 == 1,
@@ -140,12 +141,12 @@ impl Frame {
                     other => return Err(malformed(format!("it has a marker of kind {other}"))),
                 },
             }),
-            5 => Content::Limit { bytes: fields.value },
-            6 => Content::Credit { bytes: fields.value },
-            7 => Content::End,
-            8 => Content::Question { sent: fields.value },
-            9 => Content::Answer { sent: fields.age_ns, reached: EventTime(fields.value.cast_signed()) },
-            10 => Content::Beat,
+            5 => FrameKind::Limit { bytes: fields.value },
+            6 => FrameKind::Credit { bytes: fields.value },
+            7 => FrameKind::End,
+            8 => FrameKind::Question { sent: fields.value },
+            9 => FrameKind::Answer { sent: fields.age_ns, reached: EventTime(fields.value.cast_signed()) },
+            10 => FrameKind::Beat,
             other => return Err(malformed(format!("its kind is {other}"))),
         };
         let frame = Frame { channel: fields.channel, incarnation: Incarnation(fields.incarnation), content };
@@ -153,7 +154,7 @@ impl Frame {
         if frame.header() != *header {
             return Err(malformed("fields that its kind does not use are not 0"));
         }
-        if let Content::Rows { rows, numbers, bytes, .. } = content {
+        if let FrameKind::Rows { rows, numbers, bytes, .. } = content {
             let (rows, numbers, bytes) = (rows as usize, numbers as usize, bytes as usize);
             if rows > ROWS_MAX || numbers > NUMBERS_MAX || bytes > FRAME_BYTES_MAX || bytes != padded(bytes) {
                 return Err(malformed(format!("it has {rows} rows, {numbers} numbers and {bytes} bytes")));
@@ -165,7 +166,7 @@ impl Frame {
     /// Bytes of the body.
     pub fn body_bytes(&self) -> usize {
         match self.content {
-            Content::Rows { bytes, .. } => bytes as usize,
+            FrameKind::Rows { bytes, .. } => bytes as usize,
             _ => 0,
         }
     }
@@ -178,7 +179,7 @@ impl Frame {
 
 /// The fields of a header, at the offsets that the head of this file shows.
 #[derive(Default)]
-struct Fields {
+struct HeaderFields {
     kind: u8,
     marker: u8,
     zero: u16,
@@ -193,7 +194,7 @@ struct Fields {
     zeros: u64,
 }
 
-impl Fields {
+impl HeaderFields {
     fn write(&self) -> [u8; HEADER_BYTES] {
         let words = [
             u64::from(self.kind)
@@ -216,13 +217,13 @@ impl Fields {
         header
     }
 
-    fn read(header: &[u8; HEADER_BYTES]) -> Result<Fields> {
+    fn read(header: &[u8; HEADER_BYTES]) -> Result<HeaderFields> {
         if !is_sealed(header) {
             return Err(Error::outside("the checksum of a frame's header is wrong"));
         }
         let (words, _) = header.as_chunks::<8>();
         let word = |index: usize| u64::from_le_bytes(words[index]);
-        Ok(Fields {
+        Ok(HeaderFields {
             kind: word(0) as u8,
             marker: (word(0) >> 8) as u8,
             zero: (word(0) >> 16) as u16,
@@ -264,7 +265,7 @@ pub struct Encoded {
 
 impl Encoded {
     /// A frame without rows.
-    pub(super) fn of(frame: Frame, born: Option<Nanos>) -> Self {
+    pub(super) fn without_rows(frame: Frame, born: Option<Nanos>) -> Self {
         Encoded { frame, header: [0; HEADER_BYTES], numbers: Vec::new(), buffers: Vec::new(), born }
     }
 
@@ -277,7 +278,7 @@ impl Encoded {
     pub fn seal(&mut self, now: Nanos) {
         let age = self.born.map_or(0, |born| now.since(born));
         match &mut self.frame.content {
-            Content::Rows { age_ns, .. } | Content::Watermark { age_ns, .. } => *age_ns = age,
+            FrameKind::Rows { age_ns, .. } | FrameKind::Watermark { age_ns, .. } => *age_ns = age,
             _ => {}
         }
         self.header = self.frame.header();
@@ -313,16 +314,16 @@ pub fn encode(
             return Ok(frames);
         }
         Envelope::Watermark(Stamped { value, born }) => {
-            Encoded::of(frame(Content::Watermark { time: *value, age_ns: 0 }), Some(*born))
+            Encoded::without_rows(frame(FrameKind::Watermark { time: *value, age_ns: 0 }), Some(*born))
         }
-        Envelope::Idle => Encoded::of(frame(Content::Idle), None),
-        Envelope::Marker(marker) => Encoded::of(frame(Content::Marker(*marker)), None),
+        Envelope::Idle => Encoded::without_rows(frame(FrameKind::Idle), None),
+        Envelope::Marker(marker) => Encoded::without_rows(frame(FrameKind::Marker(*marker)), None),
     }])
 }
 
 fn rows(
     Stamped { value: batch, born }: &Stamped<RecordBatch>,
-    frame: &impl Fn(Content) -> Frame,
+    frame: &impl Fn(FrameKind) -> Frame,
     bytes_wanted: usize,
     frames: &mut Vec<Encoded>,
 ) -> Result<()> {
@@ -343,9 +344,9 @@ fn rows(
             "a row of {bytes} bytes is too large for the exchange between workers, which takes {FRAME_BYTES_MAX}"
         )));
     }
-    let content = Content::Rows { rows: count as u32, numbers: numbers as u32, bytes: bytes as u32, age_ns: 0 };
+    let content = FrameKind::Rows { rows: count as u32, numbers: numbers as u32, bytes: bytes as u32, age_ns: 0 };
     let Parts { numbers, buffers, .. } = parts;
-    frames.push(Encoded { numbers, buffers, ..Encoded::of(frame(content), Some(*born)) });
+    frames.push(Encoded { numbers, buffers, ..Encoded::without_rows(frame(content), Some(*born)) });
     Ok(())
 }
 
@@ -353,7 +354,7 @@ fn rows(
 pub fn decode(frame: &Frame, body: &Buffer, schema: &SchemaRef, clock: &dyn Clock) -> Result<Option<Envelope>> {
     let born = |age_ns: u64| Nanos(clock.now().0.saturating_sub(age_ns));
     Ok(Some(match frame.content {
-        Content::Rows { rows, numbers, age_ns, .. } => {
+        FrameKind::Rows { rows, numbers, age_ns, .. } => {
             let mut reader = Reader::new(body, numbers as usize)?;
             let columns =
                 schema.fields().iter().map(|field| reader.column(field.data_type())).collect::<Result<_>>()?;
@@ -363,10 +364,10 @@ pub fn decode(frame: &Frame, body: &Buffer, schema: &SchemaRef, clock: &dyn Cloc
             let value = batch.map_err(|error| malformed(error.to_string()))?;
             Envelope::Batch(Stamped { value, born: born(age_ns) })
         }
-        Content::Watermark { time, age_ns } => Envelope::Watermark(Stamped { value: time, born: born(age_ns) }),
-        Content::Idle => Envelope::Idle,
-        Content::Marker(marker) => Envelope::Marker(marker),
-        Content::Limit { .. } | Content::Credit { .. } | Content::End => return Ok(None),
-        Content::Question { .. } | Content::Answer { .. } | Content::Beat => return Ok(None),
+        FrameKind::Watermark { time, age_ns } => Envelope::Watermark(Stamped { value: time, born: born(age_ns) }),
+        FrameKind::Idle => Envelope::Idle,
+        FrameKind::Marker(marker) => Envelope::Marker(marker),
+        FrameKind::Limit { .. } | FrameKind::Credit { .. } | FrameKind::End => return Ok(None),
+        FrameKind::Question { .. } | FrameKind::Answer { .. } | FrameKind::Beat => return Ok(None),
     }))
 }

@@ -12,11 +12,11 @@ use arrow::datatypes::SchemaRef;
 
 use super::arrays::{check_type, malformed};
 use super::connection::{Link, Patience, Threads, read_header};
-use super::frame::{Content, Frame, HEADER_BYTES, decode};
+use super::frame::{Frame, FrameKind, HEADER_BYTES, decode};
 use super::hello::{Greeting, Hello, broken};
 use super::pool::Pool;
 use super::wire::Wire;
-use crate::task::returns::{Next, Permit, Question, Return, Returns};
+use crate::task::returns::{NextCredits, Permit, Question, Return, Returns};
 
 /// Headers are read together up to this number of bytes. Larger bodies are read directly into their buffers.
 const HEADERS_READ: usize = 8 << 10;
@@ -126,7 +126,7 @@ impl Drop for Incoming {
 
 /// What the receiving end reads next.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Wanted {
+pub(super) enum NextRead {
     Header,
     /// The body of the frame, of this number of bytes.
     Body(usize),
@@ -147,30 +147,30 @@ pub(super) struct Receiving {
 
 impl Receiving {
     /// Handles a header. Nothing is allocated for a frame that exceeds the sender's credit.
-    pub(super) fn header(&mut self, header: &[u8; HEADER_BYTES]) -> Result<Wanted> {
+    pub(super) fn header(&mut self, header: &[u8; HEADER_BYTES]) -> Result<NextRead> {
         let frame = Frame::read(header)?;
         if frame.incarnation != self.incarnation {
             return Err(malformed("it belongs to another incarnation of the job"));
         }
         match frame.content {
-            Content::End => return Ok(Wanted::Nothing),
-            Content::Beat => return Ok(Wanted::Header),
+            FrameKind::End => return Ok(NextRead::Nothing),
+            FrameKind::Beat => return Ok(NextRead::Header),
             _ => {}
         }
         let channel = frame.channel as usize;
         let permit = self.returns.received(channel, frame.bytes()).map_err(malformed)?;
-        if let Content::Question { sent } = frame.content {
+        if let FrameKind::Question { sent } = frame.content {
             self.deliver.question(channel, Question { permit, sent });
-            return Ok(Wanted::Header);
+            return Ok(NextRead::Header);
         }
         match frame.body_bytes() {
             0 => {
                 self.envelope(&frame, permit, &Buffer::default())?;
-                Ok(Wanted::Header)
+                Ok(NextRead::Header)
             }
             bytes => {
                 self.awaited = Some((frame, permit));
-                Ok(Wanted::Body(bytes))
+                Ok(NextRead::Body(bytes))
             }
         }
     }
@@ -210,39 +210,39 @@ pub(super) struct Credits {
 }
 
 impl Credits {
-    fn header(&self, channel: usize, content: Content) -> [u8; HEADER_BYTES] {
+    fn header(&self, channel: usize, content: FrameKind) -> [u8; HEADER_BYTES] {
         Frame { channel: channel as u32, incarnation: self.incarnation, content }.header()
     }
 
     /// The first frames: the limit of each channel.
     pub(super) fn limits(&self) -> Vec<[u8; HEADER_BYTES]> {
         let limits = self.returns.limits().into_iter().enumerate();
-        limits.map(|(channel, bytes)| self.header(channel, Content::Limit { bytes })).collect()
+        limits.map(|(channel, bytes)| self.header(channel, FrameKind::Limit { bytes })).collect()
     }
 
     /// The next thing to write, if there is any now.
-    pub(super) fn poll(&mut self) -> Option<Next> {
+    pub(super) fn poll(&mut self) -> Option<NextCredits> {
         self.returns.poll(&mut self.due)
     }
 
-    /// The frames that [`Next::Send`] announced.
+    /// The frames that [`NextCredits::Send`] announced.
     pub(super) fn due(&mut self) -> Vec<[u8; HEADER_BYTES]> {
-        let content = |of| match of {
-            Return::Credit(bytes) => Content::Credit { bytes },
-            Return::Reached(sent, reached) => Content::Answer { sent, reached },
+        let content = |sent| match sent {
+            Return::Credit(bytes) => FrameKind::Credit { bytes },
+            Return::Reached(sent, reached) => FrameKind::Answer { sent, reached },
         };
         let due = std::mem::take(&mut self.due);
-        due.into_iter().map(|(channel, of)| self.header(channel, content(of))).collect()
+        due.into_iter().map(|(channel, sent)| self.header(channel, content(sent))).collect()
     }
 
     /// The beat: this process lives.
     pub(super) fn beat(&self) -> [u8; HEADER_BYTES] {
-        self.header(0, Content::Beat)
+        self.header(0, FrameKind::Beat)
     }
 
     /// The last frame, unless the connection has failed.
     pub(super) fn finish(&self, link: &Link) -> Option<[u8; HEADER_BYTES]> {
-        link.outcome().ok().map(|()| self.header(0, Content::End))
+        link.outcome().ok().map(|()| self.header(0, FrameKind::End))
     }
 }
 
@@ -251,9 +251,9 @@ fn read(receiving: &mut Receiving, wire: &Wire) -> Result<()> {
     let (mut input, mut pool) = (BufReader::with_capacity(HEADERS_READ, wire), Pool::default());
     loop {
         match receiving.header(&read_header(&mut input)?)? {
-            Wanted::Header => {}
-            Wanted::Nothing => return Ok(()),
-            Wanted::Body(bytes) => {
+            NextRead::Header => {}
+            NextRead::Nothing => return Ok(()),
+            NextRead::Body(bytes) => {
                 let mut memory = pool.take(bytes);
                 input.read_exact(&mut memory.as_slice_mut()[..bytes]).map_err(|error| broken(&error))?;
                 receiving.body(&pool.share(memory, bytes))?;
@@ -268,9 +268,9 @@ fn write(link: &Link, credits: &mut Credits, wire: &Wire, beat: Duration) -> Res
     send(&credits.limits())?;
     loop {
         match credits.returns.take(&mut credits.due, beat) {
-            Next::Send => send(&credits.due())?,
-            Next::Beat => send(&[credits.beat()])?,
-            Next::End => break,
+            NextCredits::Send => send(&credits.due())?,
+            NextCredits::Beat => send(&[credits.beat()])?,
+            NextCredits::End => break,
         }
     }
     if let Some(end) = credits.finish(link) {

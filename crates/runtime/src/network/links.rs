@@ -30,13 +30,13 @@ pub(crate) struct Expected {
 
 /// The connections of one incarnation.
 pub(crate) struct Links {
-    state: Mutex<State>,
+    state: Mutex<LinksState>,
     changed: Condvar,
     patience: Patience,
     clock: Arc<dyn Clock>,
 }
 
-struct State {
+struct LinksState {
     /// Workers that have not connected yet.
     awaited: BTreeMap<WorkerId, Expected>,
     /// Workers whose connections are being accepted.
@@ -53,7 +53,7 @@ struct State {
 impl Links {
     /// `awaited` are the workers that send to this one.
     pub(super) fn new(awaited: BTreeMap<WorkerId, Expected>, patience: Patience, clock: Arc<dyn Clock>) -> Links {
-        let state = State {
+        let state = LinksState {
             awaited,
             opening: 0,
             incoming: Vec::new(),
@@ -65,7 +65,7 @@ impl Links {
         Links { state: Mutex::new(state), changed: Condvar::new(), patience, clock }
     }
 
-    fn lock(&self) -> MutexGuard<'_, State> {
+    fn lock(&self) -> MutexGuard<'_, LinksState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -210,7 +210,7 @@ impl Links {
     }
 }
 
-impl State {
+impl LinksState {
     /// Whether all workers have connected, or why they have not. `None`: undecided.
     fn outcome(&mut self, now: Nanos, deadline: Nanos) -> Option<Result<()>> {
         if self.closed {

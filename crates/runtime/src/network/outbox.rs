@@ -15,7 +15,7 @@ use crate::task::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 /// The frames of all channels, in the order in which they are written.
 #[derive(Debug)]
 pub(crate) struct Outbox<T> {
-    state: Mutex<State<T>>,
+    state: Mutex<OutboxState<T>>,
     /// A task waits for room.
     room: Condvar,
     /// The writer waits for frames.
@@ -23,7 +23,7 @@ pub(crate) struct Outbox<T> {
 }
 
 #[derive(Debug)]
-struct State<T> {
+struct OutboxState<T> {
     channels: Vec<Channel<T>>,
     queue: VecDeque<T>,
     /// Frames that wait for credit, of all channels.
@@ -60,7 +60,7 @@ pub(crate) struct Closed;
 
 /// What the writer does next.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Next {
+pub(crate) enum NextFrames {
     /// Write the frames that it was given.
     Write,
     /// Send a beat: there was no frame in time.
@@ -73,7 +73,7 @@ impl<T> Outbox<T> {
     pub(crate) fn new(channels: usize) -> Self {
         let channel =
             |_| Channel { credit: SendCredit::default(), waiting: VecDeque::new(), asked: None, answer: None };
-        let state = State {
+        let state = OutboxState {
             channels: (0..channels).map(channel).collect(),
             queue: VecDeque::new(),
             waiting: 0,
@@ -86,7 +86,7 @@ impl<T> Outbox<T> {
     }
 
     /// The state is consistent after each statement, so a panic elsewhere does not spoil it.
-    fn lock(&self) -> MutexGuard<'_, State<T>> {
+    fn lock(&self) -> MutexGuard<'_, OutboxState<T>> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -145,9 +145,9 @@ impl<T> Outbox<T> {
     /// will answer for the first `sent`.
     pub(crate) fn ask(&self, channel: usize, sent: u64, asked: u64, question: impl FnOnce() -> (u64, T)) {
         let mut state = self.lock();
-        let of = &mut state.channels[channel];
-        if of.asked.is_none_or(|asked| asked < sent) {
-            of.asked = Some(asked);
+        let newest = &mut state.channels[channel].asked;
+        if newest.is_none_or(|newest| newest < sent) {
+            *newest = Some(asked);
             drop(state);
             // A closed connection does not answer.
             let _ = self.push(channel, [question()], false);
@@ -190,7 +190,7 @@ impl<T> Outbox<T> {
         Ok(())
     }
 
-    fn notify_writer(&self, state: &mut State<T>) {
+    fn notify_writer(&self, state: &mut OutboxState<T>) {
         let has_work = !state.queue.is_empty() || state.phase == Phase::Finished;
         if has_work && std::mem::take(&mut state.writer_waits) {
             self.readable.notify_one();
@@ -198,7 +198,7 @@ impl<T> Outbox<T> {
     }
 
     /// Waits for frames, at most for `beat`, and swaps them with the given empty queue.
-    pub(crate) fn take(&self, frames: &mut VecDeque<T>, beat: Duration) -> Next {
+    pub(crate) fn take(&self, frames: &mut VecDeque<T>, beat: Duration) -> NextFrames {
         let mut state = self.lock();
         loop {
             if let Some(next) = state.next(frames) {
@@ -208,13 +208,13 @@ impl<T> Outbox<T> {
             let waited = self.readable.wait_timeout(state, beat).unwrap_or_else(PoisonError::into_inner);
             state = waited.0;
             if std::mem::take(&mut state.writer_waits) && waited.1.timed_out() {
-                return Next::Beat;
+                return NextFrames::Beat;
             }
         }
     }
 
     /// Like [`Outbox::take`], without waiting. `None`: there is nothing.
-    pub(crate) fn poll(&self, frames: &mut VecDeque<T>) -> Option<Next> {
+    pub(crate) fn poll(&self, frames: &mut VecDeque<T>) -> Option<NextFrames> {
         self.lock().next(frames)
     }
 
@@ -248,16 +248,16 @@ impl<T> Outbox<T> {
     }
 }
 
-impl<T> State<T> {
-    fn next(&mut self, frames: &mut VecDeque<T>) -> Option<Next> {
+impl<T> OutboxState<T> {
+    fn next(&mut self, frames: &mut VecDeque<T>) -> Option<NextFrames> {
         if self.phase == Phase::Closed {
-            return Some(Next::End);
+            return Some(NextFrames::End);
         }
         if !self.queue.is_empty() {
             std::mem::swap(&mut self.queue, frames);
-            return Some(Next::Write);
+            return Some(NextFrames::Write);
         }
-        (self.phase == Phase::Finished && self.waiting == 0).then_some(Next::End)
+        (self.phase == Phase::Finished && self.waiting == 0).then_some(NextFrames::End)
     }
 
     /// Moves frames with credit to the writer.

@@ -12,9 +12,9 @@ use anabranch_model::{Clock, Envelope, Error, EventTime, Incarnation, Result};
 
 use super::arrays::malformed;
 use super::connection::{Link, Patience, Threads, read_header};
-use super::frame::{Content, Encoded, Frame, HEADER_BYTES, encode};
+use super::frame::{Encoded, Frame, FrameKind, HEADER_BYTES, encode};
 use super::hello::{Hello, broken, place_of};
-use super::outbox::{Closed, Next, Outbox};
+use super::outbox::{Closed, NextFrames, Outbox};
 use super::wire::Wire;
 use crate::task::exchange::ChannelSender;
 
@@ -170,9 +170,9 @@ impl ChannelSender for OutgoingChannel {
         let Sending { outbox, incarnation, .. } = &*self.connection;
         let reached = outbox.reached(self.channel as usize, sent);
         if reached.is_none() && self.sent >= sent {
-            let content = Content::Question { sent: self.sent };
+            let content = FrameKind::Question { sent: self.sent };
             let frame = Frame { channel: self.channel, incarnation: *incarnation, content };
-            outbox.ask(self.channel as usize, sent, self.sent, || (frame.bytes(), Encoded::of(frame, None)));
+            outbox.ask(self.channel as usize, sent, self.sent, || (frame.bytes(), Encoded::without_rows(frame, None)));
         }
         reached
     }
@@ -188,25 +188,25 @@ impl Sending {
         self.link.outcome().err().unwrap_or_else(Error::cancelled)
     }
 
-    fn header(&self, content: Content) -> [u8; HEADER_BYTES] {
+    fn header(&self, content: FrameKind) -> [u8; HEADER_BYTES] {
         Frame { channel: 0, incarnation: self.incarnation, content }.header()
     }
 
     /// The next thing to write, if there is any now.
-    pub(super) fn poll(&self, frames: &mut VecDeque<Encoded>) -> Option<Next> {
+    pub(super) fn poll(&self, frames: &mut VecDeque<Encoded>) -> Option<NextFrames> {
         self.outbox.poll(frames)
     }
 
     /// The beat: this process lives.
     pub(super) fn beat(&self) -> [u8; HEADER_BYTES] {
-        self.header(Content::Beat)
+        self.header(FrameKind::Beat)
     }
 
     /// Everything was written: the last frame, unless the connection has failed.
     pub(super) fn finish(&self) -> Option<[u8; HEADER_BYTES]> {
         self.link.outcome().ok()?;
         self.link.has_finished.store(true, SeqCst);
-        Some(self.header(Content::End))
+        Some(self.header(FrameKind::End))
     }
 
     /// Handles a frame of the peer. Returns whether it was the last one.
@@ -217,12 +217,12 @@ impl Sending {
         }
         let channel = frame.channel as usize;
         match frame.content {
-            Content::Limit { bytes } => outbox.open(channel, bytes).map_err(malformed)?,
-            Content::Credit { bytes } => outbox.returned(channel, bytes).map_err(malformed)?,
-            Content::Answer { sent, reached } => outbox.answered(channel, sent, reached).map_err(malformed)?,
-            Content::Beat => {}
-            Content::End if self.link.has_finished.load(SeqCst) => return Ok(true),
-            Content::End => return Err(Error::outside("the peer has ended the connection too early")),
+            FrameKind::Limit { bytes } => outbox.open(channel, bytes).map_err(malformed)?,
+            FrameKind::Credit { bytes } => outbox.returned(channel, bytes).map_err(malformed)?,
+            FrameKind::Answer { sent, reached } => outbox.answered(channel, sent, reached).map_err(malformed)?,
+            FrameKind::Beat => {}
+            FrameKind::End if self.link.has_finished.load(SeqCst) => return Ok(true),
+            FrameKind::End => return Err(Error::outside("the peer has ended the connection too early")),
             _ => return Err(malformed("the receiver of rows sends what only their sender does")),
         }
         Ok(false)
@@ -241,9 +241,9 @@ fn write(sending: &Sending, wire: &Wire, clock: &dyn Clock, beat: Duration) -> R
     let mut frames = VecDeque::new();
     loop {
         match sending.outbox.take(&mut frames, beat) {
-            Next::Write => write_frames(wire, &mut frames, clock)?,
-            Next::Beat => wire.write_all(&mut [IoSlice::new(&sending.beat())])?,
-            Next::End => break,
+            NextFrames::Write => write_frames(wire, &mut frames, clock)?,
+            NextFrames::Beat => wire.write_all(&mut [IoSlice::new(&sending.beat())])?,
+            NextFrames::End => break,
         }
     }
     if let Some(end) = sending.finish() {

@@ -74,11 +74,11 @@ pub(crate) struct Registry {
     pub(crate) clock: Arc<dyn Clock>,
     /// Connections that were refused.
     pub(crate) notices: Notices,
-    state: Mutex<State>,
+    state: Mutex<RegistryState>,
 }
 
 #[derive(Default)]
-struct State {
+struct RegistryState {
     /// The incarnation of each job that runs here.
     jobs: BTreeMap<u64, (Incarnation, Arc<Links>)>,
     /// Connections whose incarnations have not begun here, and their deadlines.
@@ -99,7 +99,7 @@ impl Registry {
         Arc::new(Registry { me, token, patience, clock, notices, state })
     }
 
-    fn lock(&self) -> MutexGuard<'_, State> {
+    fn lock(&self) -> MutexGuard<'_, RegistryState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 

@@ -60,7 +60,6 @@ impl Wire {
         }
     }
 
-    /// Writes all slices.
     pub(super) fn write_all(&self, mut slices: &mut [IoSlice<'_>]) -> Result<()> {
         IoSlice::advance_slices(&mut slices, 0); // leaves out empty slices, which would look like a full socket
         match &self.encryption {

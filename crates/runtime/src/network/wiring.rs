@@ -25,7 +25,7 @@ const FULL_CHANNELS: usize = 4;
 /// The channels of one incarnation at one worker. Dropping it ends its connections.
 pub struct Wiring {
     /// By receiving stage and port.
-    entries: BTreeMap<(StageId, Option<usize>), Entry>,
+    entries: BTreeMap<(StageId, Option<usize>), PortInboxes>,
     /// Channels to tasks of other workers: the worker, and the channel's number on the connection.
     remote: BTreeMap<Between, (WorkerId, u32)>,
     /// `None`: all tasks are here.
@@ -33,7 +33,7 @@ pub struct Wiring {
 }
 
 /// The inboxes of a stage's tasks for one port.
-struct Entry {
+struct PortInboxes {
     /// `None`: the task is at another worker.
     inboxes: Vec<Option<Arc<Inbox>>>,
     /// Channels of each task.
@@ -246,7 +246,7 @@ impl Drop for Wiring {
     }
 }
 
-impl Entry {
+impl PortInboxes {
     fn inbox(&self, task: TaskId) -> Option<(Arc<Inbox>, usize)> {
         let inbox = self.inboxes.get(task.index as usize)?.as_ref()?;
         Some((Arc::clone(inbox), self.channels))
@@ -320,12 +320,17 @@ fn channel_capacity(channel_bytes: usize, channels: usize) -> usize {
     channel_bytes / channels.div_ceil(FULL_CHANNELS).max(1)
 }
 
-fn entries(plan: &Plan, is_here: impl Fn(TaskId) -> bool) -> Result<BTreeMap<(StageId, Option<usize>), Entry>> {
-    let mut entries: BTreeMap<(StageId, Option<usize>), Entry> = BTreeMap::new();
+fn entries(plan: &Plan, is_here: impl Fn(TaskId) -> bool) -> Result<BTreeMap<(StageId, Option<usize>), PortInboxes>> {
+    let mut entries: BTreeMap<(StageId, Option<usize>), PortInboxes> = BTreeMap::new();
     for exchange in &plan.exchanges {
         let key = (exchange.to, port_key(exchange.port));
-        let none =
-            Entry { inboxes: Vec::new(), channels: 0, inputs: Vec::new(), capacity: 0, first_channel: BTreeMap::new() };
+        let none = PortInboxes {
+            inboxes: Vec::new(),
+            channels: 0,
+            inputs: Vec::new(),
+            capacity: 0,
+            first_channel: BTreeMap::new(),
+        };
         let entry = entries.entry(key).or_insert(none);
         entry.first_channel.insert(exchange.from, entry.channels);
         entry.channels += channels_of(plan, exchange)?;
@@ -362,7 +367,7 @@ fn connections(plan: &Plan, placement: &BTreeMap<TaskId, WorkerId>) -> BTreeMap<
 /// The inboxes for the channels from another worker.
 fn receivers(
     plan: &Plan,
-    entries: &BTreeMap<(StageId, Option<usize>), Entry>,
+    entries: &BTreeMap<(StageId, Option<usize>), PortInboxes>,
     from: WorkerId,
     channels: &[Between],
     clock: &Arc<dyn Clock>,

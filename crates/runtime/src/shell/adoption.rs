@@ -50,8 +50,12 @@ pub(crate) fn running(
 
 /// The newest incarnation, if all of its tasks run, with one plan and from one checkpoint.
 fn complete(all: &Tasks, hosted: &[(Process, Hosted)]) -> Option<(Running, BTreeMap<Process, Tasks>)> {
-    let (incarnation, found) = adoptable(all, hosted.iter().map(|(process, of)| (*process, of.hosting.clone())))?;
-    let mut of = hosted.iter().filter(|(process, _)| found.contains_key(process)).map(|(_, of)| (of.plan, of.from));
-    let (plan, from) = of.next()?;
-    of.all(|other| other == (plan, from)).then_some((Running { incarnation, plan, from }, found))
+    let (incarnation, found) =
+        adoptable(all, hosted.iter().map(|(process, running)| (*process, running.hosting.clone())))?;
+    let mut running = hosted
+        .iter()
+        .filter(|(process, _)| found.contains_key(process))
+        .map(|(_, running)| (running.plan, running.from));
+    let (plan, from) = running.next()?;
+    running.all(|other| other == (plan, from)).then_some((Running { incarnation, plan, from }, found))
 }

@@ -18,7 +18,7 @@ pub(crate) fn aligned(plan: &Plan, tasks: &[TaskView], alone: bool) -> BTreeMap<
     let mut members: BTreeMap<&str, (BTreeSet<TaskId>, u64)> = BTreeMap::new();
     for stage in &plan.stages {
         let watermark = stage.source.as_ref().and_then(|source| source.watermark.as_ref());
-        let Some(AlignmentSpec { group, update_interval_ms, .. }) = watermark.and_then(|of| of.alignment.as_ref())
+        let Some(AlignmentSpec { group, update_interval_ms, .. }) = watermark.and_then(|spec| spec.alignment.as_ref())
         else {
             continue;
         };

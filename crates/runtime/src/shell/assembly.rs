@@ -16,7 +16,7 @@ use anabranch_operators::{
 };
 use anabranch_state::{Log, Others, StateFile};
 
-use crate::change::handover::Handover;
+use crate::change::handover::{Handover, PartOfTask};
 use crate::change::preparation::{Preparation, Share};
 use crate::change::static_sides::{Join, Placement, Unread, unread};
 use crate::durable::recorder::Recorder;
@@ -131,14 +131,14 @@ fn present(
             for task in tasks.iter().filter(|task| task.stage == stage.id) {
                 let Some(id) = plan.identities.state(stage.id, place) else { continue };
                 let share = (id, plan.assignment.of_task(*task));
-                if handover.is_some_and(|of| of.has(share, spec, &plan.options, functions)) {
+                if handover.is_some_and(|left| left.has(share, spec, &plan.options, functions)) {
                     present.kept.insert((*task, place));
                     continue;
                 }
                 let restored = state.and_then(|state| state.operators.get(&id));
-                let left = preparation.zip(restored).and_then(|(preparation, restored)| {
-                    preparation.has(share, spec, &schema, &plan.options, restored)
-                });
+                let left = preparation
+                    .zip(restored)
+                    .and_then(|(preparation, restored)| preparation.has(share, spec, &schema, &plan.options, restored));
                 present.prepared.extend(left.map(|left| ((*task, place), left)));
             }
             schema = output;
@@ -162,13 +162,13 @@ impl Assembly {
         let Reporting { clock, notices, mail } = reporting;
         let control = Control::new(incarnation, after, mail, inboxes, life.tasks.len());
         let (log, own) = (durable.as_ref().and_then(|durable| durable.log.clone()), Some(Arc::clone(&control)));
-        let of = HostLife { incarnation, after, log, control: own, asks: life.asks };
+        let host_life = HostLife { incarnation, after, log, control: own, asks: life.asks };
         let host = match &handover {
             Some(handover) => {
-                handover.host.go_on(of);
+                handover.host.go_on(host_life);
                 Arc::clone(&handover.host)
             }
-            None => Arc::new(TaskHost::new(&plan.options.job_name, of, notices, Arc::clone(&clock))),
+            None => Arc::new(TaskHost::new(&plan.options.job_name, host_life, notices, Arc::clone(&clock))),
         };
         let (functions, asks) = (Functions::default(), life.asks);
         let state = durable.as_ref().map(|durable| &durable.state);
@@ -261,8 +261,9 @@ impl Assembly {
             Some(sink) => {
                 let durable = self.durable.as_ref();
                 let prepared = durable.and_then(|d| d.state.sinks.get(&self.plan.identities.sink(stage.id)?));
-                let place = self.plan.identities.sink(stage.id).map(|part| (part, id.index, stage.parallelism));
-                let left = place.and_then(|place| self.left().0.as_mut()?.sink(place, sink));
+                let part = self.plan.identities.sink(stage.id);
+                let part = part.map(|part| PartOfTask::new(part, id.index, stage.parallelism));
+                let left = part.and_then(|part| self.left().0.as_mut()?.sink(part, sink));
                 match left {
                     Some(left) => Tail::Sink(left),
                     None => Tail::Sink(self.sink(sink, &context, prepared)?),
@@ -312,7 +313,7 @@ impl Assembly {
             (None, Some((inbox, _))) => {
                 let lookup = self.lookup(stage, &context, &inbox, &parts.counters)?;
                 let inputs = self.wiring.inputs(stage.id);
-                Ok(Task::Inbox(Box::new(InboxTask::new(parts, inbox, inputs).asking(lookup)?)))
+                Ok(Task::Inbox(Box::new(InboxTask::new(parts, inbox, inputs).with_lookup(lookup)?)))
             }
             _ => Err(Error::internal("a stage without input")),
         }
@@ -376,9 +377,10 @@ impl Assembly {
         match &self.durable {
             Some(DurableParts { scope, former, state, snapshots: Some(_), .. }) => {
                 let writer = writer(&self.plan.identities);
-                let of = |job: &str| writer.as_ref().map_or_else(|| job.to_owned(), |writer| format!("{job}-{writer}"));
-                let scopes = former.iter().map(|job| of(job)).collect();
-                Delivery::ExactlyOnce { scope: of(scope), former: Former { scopes, tasks: state.parallelism } }
+                let scoped =
+                    |job: &str| writer.as_ref().map_or_else(|| job.to_owned(), |writer| format!("{job}-{writer}"));
+                let scopes = former.iter().map(|job| scoped(job)).collect();
+                Delivery::ExactlyOnce { scope: scoped(scope), former: Former { scopes, tasks: state.parallelism } }
             }
             _ => Delivery::AtLeastOnce,
         }
@@ -404,7 +406,8 @@ impl Assembly {
             .and_then(|durable| durable.state.sources.get(&self.plan.identities.source(stage.id)?));
         let (version, interval) = (self.plan.version, self.plan.options.epoch_interval);
         let (reaches_sink, host) = (reaches_sink(&self.plan, stage.id), Arc::clone(&self.host) as Arc<dyn Host>);
-        let part = self.plan.identities.source(stage.id).map(|part| (part, context.index, context.parallelism));
+        let part = self.plan.identities.source(stage.id);
+        let part = part.map(|part| PartOfTask::new(part, context.index, context.parallelism));
         let left = part.and_then(|part| self.left().0.as_mut()?.source(part, spec));
         if let Some(left) = left {
             let source = left.go_on(spec, &self.functions).map_err(place)?;
@@ -452,7 +455,7 @@ impl Assembly {
             }
             None
         };
-        let prepared = (restored.map(|of| &of.dead_letters), restored.map(|of| &of.late_rows));
+        let prepared = (restored.map(|restored| &restored.dead_letters), restored.map(|restored| &restored.late_rows));
         let malformed = match &spec.on_malformed {
             OnMalformed::DeadLetter(sink) => open(sink, "malformed", prepared.0)?,
             other => left_out("malformed records", prepared.0, *other == OnMalformed::Leave),

@@ -22,7 +22,7 @@ struct Newest {
 impl Contact {
     /// Counts a message given to the job. The job handles it before any later answer: the message may come
     /// from another coordinator, or concern other tasks.
-    pub(crate) fn gives(&self) {
+    pub(crate) fn count_message(&self) {
         let mut newest = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         *newest = Newest { given: newest.given + 1, answer: None };
     }
@@ -49,7 +49,7 @@ mod tests {
         let contact = Contact::default();
         contact.answered(Term(1), Nanos(5));
         assert_eq!(contact.newest(0), Some((Term(1), Nanos(5))));
-        contact.gives();
+        contact.count_message();
         assert_eq!(contact.newest(1), None, "it came before the message");
         contact.answered(Term(2), Nanos(7));
         assert_eq!(contact.newest(0), None, "the job has not taken the message yet");

@@ -175,8 +175,8 @@ impl Shell {
     /// Starts the tasks of the first incarnation.
     pub(crate) fn begin(&mut self, incarnation: Incarnation, from: Option<Checkpoint<TaskState>>) {
         self.begins(incarnation, from.as_ref());
-        self.place(incarnation, from);
-        self.settle();
+        self.place_tasks(incarnation, from);
+        self.process_inputs();
     }
 
     /// Waits until the tables of an incarnation are open, or the job has ended.
@@ -200,7 +200,7 @@ impl Shell {
             Some(at) => self.messages.recv_timeout(at.after(self.clock.now())),
             None => self.messages.recv().map_err(|_| RecvTimeoutError::Disconnected),
         };
-        self.take(received.ok());
+        self.handle(received.ok());
     }
 
     /// The next time at which it must act without a message.
@@ -245,12 +245,12 @@ impl Shell {
         let received = self.messages.try_recv().ok();
         let had_message = received.is_some();
         if had_message || self.deadline().is_some_and(|at| at <= self.clock.now()) {
-            self.take(received);
+            self.handle(received);
         }
         had_message
     }
 
-    fn take(&mut self, received: Option<Message>) {
+    fn handle(&mut self, received: Option<Message>) {
         let start = self.clock.now();
         self.go_on_waiting();
         match received {
@@ -263,7 +263,7 @@ impl Shell {
                 self.inputs.push_back(Input::Tick);
             }
         }
-        self.settle();
+        self.process_inputs();
         self.answer();
         self.watch();
         self.busy_ns += self.clock.now().since(start);
@@ -335,14 +335,14 @@ impl Shell {
     }
 
     /// Gives the coordinator all inputs, and executes the resulting commands.
-    fn settle(&mut self) {
+    fn process_inputs(&mut self) {
         loop {
             for process in self.peers.with_news() {
-                self.tell(process);
+                self.send_orders(process);
             }
             while let Some(message) = self.worker.poll() {
                 self.heard(HERE, message);
-                self.tell(HERE);
+                self.send_orders(HERE);
             }
             if self.inputs.is_empty() {
                 // The change may have waited until the tasks run.

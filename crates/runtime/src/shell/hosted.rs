@@ -57,7 +57,7 @@ pub trait Premises: Send + Sync {
 }
 
 /// The messages of a job's worker.
-pub(crate) enum Message {
+pub(crate) enum HostedMessage {
     Task(FromTask),
     Thread(FromThread),
     Coordinator(ToWorker),
@@ -70,25 +70,25 @@ pub(crate) enum Message {
 
 /// A job at this worker. Dropping it ends its tasks.
 pub struct HostedJob {
-    messages: Sender<Message>,
+    messages: Sender<HostedMessage>,
     contact: Arc<Contact>,
     has_tasks: Arc<AtomicBool>,
     thread: Option<JoinHandle<()>>,
 }
 
-struct Post(Sender<Message>);
+struct Post(Sender<HostedMessage>);
 
 impl Mail for Post {
     fn send(&self, message: FromTask) {
         // The receiver is gone only when the job is over.
-        let _ = self.0.send(Message::Task(message));
+        let _ = self.0.send(HostedMessage::Task(message));
     }
 }
 
 impl WorkerMail for Post {
     fn send_from_thread(&self, message: FromThread) {
         // As above.
-        let _ = self.0.send(Message::Thread(message));
+        let _ = self.0.send(HostedMessage::Thread(message));
     }
 }
 
@@ -102,7 +102,7 @@ pub(crate) struct Host {
     network: Arc<dyn Network>,
     premises: Arc<dyn Premises>,
     drive: Drive,
-    messages: Receiver<Message>,
+    messages: Receiver<HostedMessage>,
     /// The newest heartbeat that was answered.
     pub(crate) contact: Arc<Contact>,
     /// Number of messages of coordinators that were handled.
@@ -149,7 +149,7 @@ impl HostedJob {
 
     /// A message of the job's coordinator has arrived.
     pub fn send(&self, message: ToWorker) {
-        self.give(Message::Coordinator(message));
+        self.give(HostedMessage::Coordinator(message));
     }
 
     /// The process of the job's coordinator in this term has answered the heartbeat that this process sent at
@@ -161,11 +161,11 @@ impl HostedJob {
     /// The coordinator's process has not answered a heartbeat for the time of a lease: later answers must not
     /// extend that lease.
     pub fn silent(&self) {
-        self.give(Message::Silent);
+        self.give(HostedMessage::Silent);
     }
 
-    fn give(&self, message: Message) {
-        self.contact.gives();
+    fn give(&self, message: HostedMessage) {
+        self.contact.count_message();
         // The receiver is gone only after a panic, which has ended the tasks.
         let _ = self.messages.send(message);
     }
@@ -178,13 +178,13 @@ impl HostedJob {
 
     /// The job has ended by itself: local copies of its state are removed when the value is dropped.
     pub fn is_over(&self) {
-        let _ = self.messages.send(Message::Over);
+        let _ = self.messages.send(HostedMessage::Over);
     }
 }
 
 impl Drop for HostedJob {
     fn drop(&mut self) {
-        let _ = self.messages.send(Message::End);
+        let _ = self.messages.send(HostedMessage::End);
         // A panic has ended the tasks.
         self.thread.take().map(JoinHandle::join).unwrap_or(Ok(())).unwrap_or_default();
     }
@@ -199,7 +199,7 @@ impl Host {
         (network, clock): (Arc<dyn Network>, Arc<dyn Clock>),
         premises: Arc<dyn Premises>,
         drive: Drive,
-    ) -> (Host, Sender<Message>) {
+    ) -> (Host, Sender<HostedMessage>) {
         let (sender, messages) = channel();
         let (shared, read_at) = (Shared::new(Arc::clone(&clock)), clock.now());
         let mail = Arc::new(Post(sender.clone()));
@@ -236,10 +236,10 @@ impl Host {
             let deadline = self.shell.as_ref().and_then(WorkerShell::next_deadline);
             let until = deadline.map_or(self.read_at, |deadline| deadline.min(self.read_at));
             let received = self.messages.recv_timeout(until.after(clock.now()));
-            if let Ok(Message::End) | Err(RecvTimeoutError::Disconnected) = received {
+            if let Ok(HostedMessage::End) | Err(RecvTimeoutError::Disconnected) = received {
                 break;
             }
-            self.take(received.ok());
+            self.handle(received.ok());
         }
         self.end();
     }
@@ -250,7 +250,7 @@ impl Host {
             // The process may end, even if tasks hang.
             let _ = shell.end();
             let checkpoints = shell.deployment().checkpoints.as_ref();
-            checkpoints.filter(|_| self.is_over).into_iter().for_each(|of| of.store.remove_copies());
+            checkpoints.filter(|_| self.is_over).into_iter().for_each(|checkpoints| checkpoints.store.remove_copies());
         }
     }
 
@@ -259,31 +259,31 @@ impl Host {
     pub(crate) fn step(&mut self) -> bool {
         let received = self.messages.try_recv().ok();
         let had_message = received.is_some();
-        self.take(received);
+        self.handle(received);
         had_message
     }
 
     /// Handles a message, or the time.
-    fn take(&mut self, received: Option<Message>) {
+    fn handle(&mut self, received: Option<HostedMessage>) {
         let now = self.shared.clock().now();
         // An answer that arrived after this message must not be handled before it.
         if let (Some((term, sent)), Some(shell)) = (self.contact.newest(self.taken), &mut self.shell) {
             shell.answered(term, sent);
         }
-        self.taken += u64::from(matches!(received, Some(Message::Coordinator(_) | Message::Silent)));
-        let was_task = matches!(received, Some(Message::Task(_) | Message::Thread(_)));
+        self.taken += u64::from(matches!(received, Some(HostedMessage::Coordinator(_) | HostedMessage::Silent)));
+        let was_task = matches!(received, Some(HostedMessage::Task(_) | HostedMessage::Thread(_)));
         match (received, &mut self.shell) {
-            (Some(Message::Task(message)), Some(shell)) => shell.task(message),
-            (Some(Message::Thread(message)), Some(shell)) => shell.thread(message),
-            (Some(Message::Coordinator(message)), _) => self.coordinator(message),
-            (Some(Message::Over), _) => self.is_over = true,
-            (None | Some(Message::Silent), Some(shell)) => {
+            (Some(HostedMessage::Task(message)), Some(shell)) => shell.task(message),
+            (Some(HostedMessage::Thread(message)), Some(shell)) => shell.thread(message),
+            (Some(HostedMessage::Coordinator(message)), _) => self.coordinator(message),
+            (Some(HostedMessage::Over), _) => self.is_over = true,
+            (None | Some(HostedMessage::Silent), Some(shell)) => {
                 if shell.is_preparing() && now >= self.heard_at.plus(PREPARED_MAX) {
                     shell.give_up_preparing();
                 }
                 shell.tick();
             }
-            (Some(Message::End), _) | (_, None) => {}
+            (Some(HostedMessage::End), _) | (_, None) => {}
         }
         while let Some(message) = self.shell.as_mut().and_then(WorkerShell::poll) {
             self.premises.send(self.job, message);
@@ -354,8 +354,8 @@ impl Host {
         let peers = deploy.peers();
         let Deploy { plan, origin, checkpoints, retries_opening, placement, .. } = deploy;
         let mut refused = None;
-        let checkpoints = checkpoints.and_then(|of| {
-            let DeployCheckpoints { job, former, progress_interval } = of;
+        let checkpoints = checkpoints.and_then(|given| {
+            let DeployCheckpoints { job, former, progress_interval } = given;
             let store = self.premises.checkpoints(&plan).map_err(|error| refused = Some(error)).ok()?;
             Some(Checkpoints { store, job, former, progress_interval })
         });

@@ -219,7 +219,7 @@ pub(crate) fn prepare(
     if workers.as_ref().is_some_and(|workers| !(workers.is_wanted)()) {
         return Err(Error::cancelled());
     }
-    let Some(taken) = take(plan, (config, &all), clock, places, (running, check), &handle.shared)? else {
+    let Some(taken) = take_over(plan, (config, &all), clock, places, (running, check), &handle.shared)? else {
         return Ok((handle, None));
     };
     let Taken { coordinator, incarnation, from, adopts, deployment, log } = taken;
@@ -266,7 +266,7 @@ struct Taken {
 }
 
 /// Takes a job over, or begins one that no other process knows. `None`: it had ended before.
-fn take(
+fn take_over(
     plan: &Plan,
     (config, all): (Config, &Tasks),
     clock: &Arc<dyn Clock>,

@@ -43,7 +43,6 @@ impl Occupancy {
         Ok(placement)
     }
 
-    /// The slots of the other jobs.
     pub(crate) fn others(&self, job: u64) -> Slots {
         others(&self.lock(), job)
     }
@@ -91,8 +90,8 @@ mod tests {
         at(1, 1, &[]);
         at(2, 1, &[(1, 2)]);
         at(2, 2, &[(1, 2)]);
-        let of = |stage, index| (TaskId { stage: StageId(stage), index }, process(2));
-        occupancy.adopted(3, &[of(0, 0), of(1, 0), of(1, 1), of(1, 2), of(2, 0)].into());
+        let placed = |stage, index| (TaskId { stage: StageId(stage), index }, process(2));
+        occupancy.adopted(3, &[placed(0, 0), placed(1, 0), placed(1, 1), placed(1, 2), placed(2, 0)].into());
         at(1, 3, &[(2, 5)]);
         occupancy.forget(2);
         at(1, 1, &[(2, 3)]);

@@ -153,7 +153,7 @@ impl Remotes {
     }
 
     /// Chooses a process for every task of an incarnation, and deploys the tasks. `Err`: what is missing.
-    pub(crate) fn place(
+    pub(crate) fn place_tasks(
         &mut self,
         taken: (Incarnation, Term),
         former: &BTreeMap<TaskId, Process>,
@@ -162,10 +162,10 @@ impl Remotes {
         if self.workers.len() < self.awaited {
             return Err(format!("{} of {} workers are there", self.workers.len(), self.awaited));
         }
-        let of = Placing { plan: &self.plan, here: &self.here, to: &self.to, away_from: &self.away_from };
+        let placing = Placing { plan: &self.plan, here: &self.here, to: &self.to, away_from: &self.away_from };
         let (job, occupancy) = &self.job;
         let placement = occupancy.place(*job, |others| {
-            self.choose(&of, &self.former, former, (self.seen_ahead.as_ref().unwrap_or(others), here))
+            self.choose(&placing, &self.former, former, (self.seen_ahead.as_ref().unwrap_or(others), here))
         })?;
         self.seen_ahead = None;
         (self.to, self.former) = (BTreeMap::new(), BTreeMap::new());
@@ -189,9 +189,9 @@ impl Remotes {
         now: &BTreeMap<TaskId, Process>,
         worker: &WorkerShell,
     ) -> std::result::Result<(BTreeMap<TaskId, Process>, TakenSlots), String> {
-        let of = Placing { plan, here, to: &moves.to, away_from: &moves.away_from };
+        let placing = Placing { plan, here, to: &moves.to, away_from: &moves.away_from };
         let others = self.job.1.others(self.job.0);
-        let placement = self.choose(&of, former, now, (&others, worker))?;
+        let placement = self.choose(&placing, former, now, (&others, worker))?;
         Ok((placement, others))
     }
 
@@ -209,31 +209,31 @@ impl Remotes {
     /// places `now`.
     fn choose(
         &self,
-        of: &Placing<'_>,
+        placing: &Placing<'_>,
         former: &BTreeMap<TaskId, Process>,
         now: &BTreeMap<TaskId, Process>,
         (others, worker): (&BTreeMap<Process, u32>, &WorkerShell),
     ) -> std::result::Result<BTreeMap<TaskId, Process>, String> {
-        let stages = of.plan.stages.iter().filter(|stage| !of.here.contains(&stage.id));
+        let stages = placing.plan.stages.iter().filter(|stage| !placing.here.contains(&stage.id));
         let stages: Vec<Stage> =
             stages.map(|stage| Stage { id: stage.id, parallelism: stage.parallelism, label: None }).collect();
         let mut places = Former { tasks: now.clone(), local: self.local(worker) };
         places.tasks.extend(former.iter().map(|(task, process)| (*task, *process)));
-        for (task, worker) in of.to {
+        for (task, worker) in placing.to {
             let process = self.workers.keys().find(|process| process.worker == *worker);
             places.tasks.extend(process.map(|process| (*task, *process)));
         }
         let members = self.workers.values().map(|worker| &worker.member);
-        let members = members.filter(|member| !of.away_from.contains(&member.process.worker));
+        let members = members.filter(|member| !placing.away_from.contains(&member.process.worker));
         let mut placement = place(members, &stages, &places, others).map_err(|missing| {
-            let stage = &of.plan.stage(missing.stage).name;
+            let stage = &placing.plan.stage(missing.stage).name;
             format!("{} more slots are needed for {stage} ({})", missing.slots, missing.stage)
         })?;
         let of_stage = |stage: &StageId| {
             let stage = *stage;
-            (0..of.plan.stage(stage).parallelism).map(move |index| (TaskId { stage, index }, HERE))
+            (0..placing.plan.stage(stage).parallelism).map(move |index| (TaskId { stage, index }, HERE))
         };
-        placement.extend(of.here.iter().flat_map(of_stage));
+        placement.extend(placing.here.iter().flat_map(of_stage));
         Ok(placement)
     }
 
@@ -336,11 +336,11 @@ impl Remotes {
         deployment.plan = Arc::new(plan.clone());
         let (deploy, _) = self.deployed(placement, deployment);
         let deploy = Deploy { prepares: true, ..deploy };
-        told.iter().for_each(|process| self.tell(*process, ToWorker::Deploy(Box::new(deploy.clone()))));
+        told.iter().for_each(|process| self.send(*process, ToWorker::Deploy(Box::new(deploy.clone()))));
     }
 
     /// Sends a worker a message.
-    pub(crate) fn tell(&self, process: Process, message: ToWorker) {
+    pub(crate) fn send(&self, process: Process, message: ToWorker) {
         if let Some(worker) = self.workers.get(&process) {
             worker.link.send(self.term, message);
         }
@@ -349,7 +349,7 @@ impl Remotes {
     fn deploy(&self, placement: &BTreeMap<TaskId, Process>, here: &mut WorkerShell) {
         let (deploy, deployment) = self.deployed(placement, here.deployment().clone());
         let used: BTreeSet<Process> = placement.values().copied().collect();
-        used.into_iter().for_each(|process| self.tell(process, ToWorker::Deploy(Box::new(deploy.clone()))));
+        used.into_iter().for_each(|process| self.send(process, ToWorker::Deploy(Box::new(deploy.clone()))));
         here.deploy(deployment);
     }
 
@@ -365,10 +365,10 @@ impl Remotes {
             placement.iter().map(|(task, process)| (*task, process.worker)).collect();
         deployment.placement.clone_from(&placement);
         deployment.peers.clone_from(&peers);
-        let checkpoints = deployment.checkpoints.as_ref().map(|of| DeployCheckpoints {
-            job: of.job.clone(),
-            former: of.former.clone(),
-            progress_interval: of.progress_interval,
+        let checkpoints = deployment.checkpoints.as_ref().map(|checkpoints| DeployCheckpoints {
+            job: checkpoints.job.clone(),
+            former: checkpoints.former.clone(),
+            progress_interval: checkpoints.progress_interval,
         });
         let deploy = Deploy {
             incarnation: self.incarnation,

@@ -96,14 +96,14 @@ impl<C> Routes<C> {
 
     /// The jobs whose coordinator has this connection, and their terms.
     pub fn jobs_of(&self, is_it: impl Fn(&C) -> bool) -> impl Iterator<Item = (u64, Term)> {
-        let of = move |(job, route): (&u64, &Route<C>)| is_it(&route.coordinator).then_some((*job, route.term));
-        self.jobs.iter().filter_map(of)
+        let reached = move |(job, route): (&u64, &Route<C>)| is_it(&route.coordinator).then_some((*job, route.term));
+        self.jobs.iter().filter_map(reached)
     }
 
     /// Whether a message of this coordinator is accepted. False if a later coordinator has the job.
     #[must_use]
     pub fn accepts(&self, job: u64, term: Term) -> bool {
-        let forgotten = || self.forgotten.iter().rev().find(|(of, _)| *of == job).map(|(_, term)| *term);
+        let forgotten = || self.forgotten.iter().rev().find(|(other, _)| *other == job).map(|(_, term)| *term);
         let newest = self.jobs.get(&job).map(|route| route.term).or_else(forgotten);
         newest.is_none_or(|newest| term >= newest)
     }

@@ -63,7 +63,6 @@ pub(crate) struct Running {
 /// What drives the tasks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Drive {
-    /// Each has a thread.
     Threads,
     /// The caller steps them.
     Steps,
@@ -202,7 +201,6 @@ impl Running {
         Some(Handover::new((&self.plan, &self.placement), Arc::clone(&self.host), left, files))
     }
 
-    /// A task has ended.
     pub(crate) fn has_ended(&self, task: Task) {
         self.threads.leave(task);
     }

@@ -22,14 +22,14 @@ const RESTARTS_TOLD: usize = 100;
 pub(crate) struct Shared {
     clock: Arc<dyn Clock>,
     started: Nanos,
-    state: Mutex<State>,
+    state: Mutex<SharedState>,
     changed: Condvar,
     pub(crate) notices: Arc<Notices>,
     pub(crate) life: Life,
     pub(crate) hearts: Hearts,
 }
 
-struct State {
+struct SharedState {
     tasks: Arc<[TaskView]>,
     plan: Option<Arc<Plan>>,
     /// The last metrics of tasks in other processes.
@@ -58,7 +58,7 @@ impl Shared {
         let (tasks, coordination) = (Arc::from([]), Coordination::default());
         let (remote, remote_rows, restarts) = (BTreeMap::new(), BTreeMap::new(), Vec::new());
         let state =
-            State { tasks, plan: None, remote, remote_rows, restarts, coordination, ended: None, outcome: None };
+            SharedState { tasks, plan: None, remote, remote_rows, restarts, coordination, ended: None, outcome: None };
         let (state, changed, notices) = (Mutex::new(state), Condvar::new(), Arc::default());
         Arc::new(Shared {
             started: clock.now(),
@@ -75,7 +75,7 @@ impl Shared {
         Arc::clone(&self.clock)
     }
 
-    fn lock(&self) -> MutexGuard<'_, State> {
+    fn lock(&self) -> MutexGuard<'_, SharedState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -143,7 +143,7 @@ impl Shared {
         };
         self.own_key_groups().iter().for_each(&mut add);
         let state = self.lock();
-        let remote = state.remote_rows.values().filter(|(of, _)| *of == incarnation);
+        let remote = state.remote_rows.values().filter(|(other, _)| *other == incarnation);
         remote.flat_map(|(_, rows)| rows).for_each(add);
         stages
     }
@@ -162,7 +162,6 @@ impl Shared {
         self.tasks().iter().map(TaskView::activity).collect()
     }
 
-    /// A group was granted.
     pub(crate) fn granted(&self, group_epochs: u64, overhead: Option<f64>) {
         let coordination = &mut self.lock().coordination;
         *coordination = Coordination { groups: coordination.groups + 1, group_epochs, overhead };

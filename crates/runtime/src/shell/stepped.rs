@@ -88,7 +88,7 @@ impl SteppedJob {
     /// Lets the scribe poll for requests, and do its next piece of work. Returns false if there was none.
     pub fn write(&mut self) -> bool {
         let Some((scribe, to_do)) = &mut self.scribe else { return false };
-        scribe.look().into_iter().for_each(|message| self.handle.mailbox.send(message.into()));
+        scribe.poll().into_iter().for_each(|message| self.handle.mailbox.send(message.into()));
         let Ok(task) = to_do.try_recv() else { return scribe.remove_next() };
         scribe.work(task).into_iter().for_each(|message| self.handle.mailbox.send(message.into()));
         true

@@ -17,7 +17,6 @@ const SLOW_WORKERS: Duration = Duration::from_secs(2);
 pub(crate) enum Awaited {
     /// An answer of the store of the job's log.
     Log,
-    /// The checkpoint of this epoch.
     Checkpoint(Epoch),
     /// Tasks that restore their state.
     Restore,

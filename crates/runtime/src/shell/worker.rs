@@ -173,7 +173,9 @@ impl WorkerShell {
     /// Tells the running tasks the event time of sources elsewhere.
     fn take_alignment(&self) {
         let Some(running) = &self.running else { return };
-        for (group, (_, time)) in self.elsewhere.iter().filter(|(_, (of, _))| *of == running.control.incarnation()) {
+        for (group, (_, time)) in
+            self.elsewhere.iter().filter(|(_, (incarnation, _))| *incarnation == running.control.incarnation())
+        {
             running.control.reached_elsewhere(group, *time);
         }
     }
@@ -183,7 +185,7 @@ impl WorkerShell {
         let Some(running) = &self.running else { return };
         let incarnation = running.control.incarnation();
         for (group, time) in running.control.reached_here(again, self.clock.now()) {
-            self.observes(Observed::Reached(Reached { incarnation, group, time }));
+            self.send_observation(Observed::Reached(Reached { incarnation, group, time }));
         }
     }
 
@@ -237,7 +239,7 @@ impl WorkerShell {
             let incarnation = now.incarnation;
             let full = self.held.adopted(incarnation);
             self.take_hold();
-            full.into_iter().for_each(|full| self.says(Upward::Full { incarnation, full }));
+            full.into_iter().for_each(|full| self.send_input(Upward::Full { incarnation, full }));
             self.tell_alignment(true);
             self.give_up_preparing();
         }
@@ -298,15 +300,15 @@ impl WorkerShell {
                 self.dropped.extend(dropped);
             }
             FromTask::Dropped(..) => {}
-            FromTask::Checkpoint => self.says(Upward::Checkpoint),
+            FromTask::Checkpoint => self.send_input(Upward::Checkpoint),
             FromTask::Full(incarnation, full) => {
                 self.held.says(incarnation, full);
-                self.says(Upward::Full { incarnation, full });
+                self.send_input(Upward::Full { incarnation, full });
             }
             FromTask::Reached => self.tell_alignment(false),
             FromTask::Agree(incarnation, key, list, answer) if incarnation == self.incarnation() => {
                 if self.asking.asks(&key, answer) {
-                    self.says(Upward::Agree { incarnation, key, list });
+                    self.send_input(Upward::Agree { incarnation, key, list });
                 }
             }
             FromTask::Agree(..) => {}
@@ -322,12 +324,12 @@ impl WorkerShell {
     }
 
     /// Sends the coordinator an input of its machines.
-    fn says(&mut self, message: Upward<TaskState>) {
+    fn send_input(&mut self, message: Upward<TaskState>) {
         self.outbox.push_back(FromWorker::Protocol(Box::new(message)));
     }
 
     /// Sends the coordinator an observation.
-    fn observes(&mut self, observed: Observed) {
+    fn send_observation(&mut self, observed: Observed) {
         self.outbox.push_back(FromWorker::Observed(observed));
     }
 
@@ -382,7 +384,7 @@ impl WorkerShell {
                     Command::Send(message) => {
                         if message.summary.gone && self.is_remote() {
                             // The metrics at the end include the last reading.
-                            self.observes(Observed::Metrics(self.shared.metrics()));
+                            self.send_observation(Observed::Metrics(self.shared.metrics()));
                         }
                         let control = self.running.as_ref().map(|running| &running.control);
                         let grant_wait_ns = control.map_or(0, |control| control.take_grant_wait_ns());
@@ -390,9 +392,9 @@ impl WorkerShell {
                         let (dropped, incarnation) = (std::mem::take(&mut self.dropped), message.fence.incarnation);
                         let since = Since { incarnation, grant_wait_ns, dropped, passages };
                         if !since.is_empty() {
-                            self.observes(Observed::Since(since));
+                            self.send_observation(Observed::Since(since));
                         }
-                        self.says(Upward::Summary(message));
+                        self.send_input(Upward::Summary(message));
                     }
                 }
             }
@@ -450,7 +452,7 @@ impl WorkerShell {
 
     /// A task has failed. `retry`: whether a retry may help.
     fn failed(&mut self, incarnation: Incarnation, task: TaskId, error: Error, retry: bool) {
-        self.observes(Observed::Failed { incarnation, task, error });
+        self.send_observation(Observed::Failed { incarnation, task, error });
         self.input(Input::Task(incarnation, task, Report::Failed { retry }));
     }
 }

@@ -25,7 +25,6 @@ use crate::task::phases::{Boundary, Passing};
 use crate::task::snapshot::{Snapshot, SourceSnapshot};
 use crate::task::source_task::SourceTask;
 
-/// A task.
 pub(crate) enum Task {
     Source(Box<SourceTask>),
     Inbox(Box<InboxTask>),

@@ -9,7 +9,7 @@
 use anabranch_model::{Envelope, Epoch, Error, EventTime, Marker, MarkerKind, Nanos, Result, Stamped};
 use arrow::array::RecordBatch;
 
-use crate::task::merged_time::{InputState, InputTime, MergedTime, Progress};
+use crate::task::merged_time::{InputState, InputTime, MergedTime, TimeProgress};
 
 /// Merges the envelopes of a task's channels into one stream.
 pub(crate) struct Alignment {
@@ -118,8 +118,8 @@ impl Alignment {
 
     fn progress(&mut self) -> Event {
         match self.time.progress(self.channels.iter().map(|channel| channel.time(channel.idle))) {
-            Some(Progress::Watermark(watermark)) => Event::Watermark(watermark),
-            Some(Progress::Idle(watermark)) => Event::Idle(watermark),
+            Some(TimeProgress::Watermark(watermark)) => Event::Watermark(watermark),
+            Some(TimeProgress::Idle(watermark)) => Event::Idle(watermark),
             None => Event::None,
         }
     }

@@ -82,13 +82,13 @@ enum Agenda {
     /// Record the latency of a batch of this number of rows.
     Measure { born: Nanos, rows: u64 },
     /// Flush the operator of this index, then those after it. Then all earlier elements have left.
-    Flush { next: usize, then: Then },
+    Flush { next: usize, then: AfterFlush },
     /// Report that the marker has passed.
     Report { marker: Marker, snapshot: Option<ChainSnapshot> },
 }
 
 #[derive(Clone, Copy)]
-enum Then {
+enum AfterFlush {
     Idle,
     Marker(Marker),
 }
@@ -191,13 +191,13 @@ impl Chain {
     /// Every input of the task is idle: event time may advance without it, so no operator may hold rows back.
     /// The chain must be ready.
     pub(crate) fn idle(&mut self) -> Result<()> {
-        self.plan(Agenda::Flush { next: 0, then: Then::Idle })
+        self.plan(Agenda::Flush { next: 0, then: AfterFlush::Idle })
     }
 
     /// The epoch ends. The operators flush, and return their state if the marker requests it. The sink ends
     /// its epoch or prepares its results. The marker is passed on. The chain must be ready.
     pub(crate) fn marker(&mut self, marker: Marker) -> Result<()> {
-        self.plan(Agenda::Flush { next: 0, then: Then::Marker(marker) })
+        self.plan(Agenda::Flush { next: 0, then: AfterFlush::Marker(marker) })
     }
 
     fn plan(&mut self, agenda: Agenda) -> Result<()> {
@@ -234,8 +234,8 @@ impl Chain {
                         self.flush(next)?;
                         self.agenda = Agenda::Flush { next: next + 1, then };
                     }
-                    Agenda::Flush { then: Then::Idle, .. } => self.pass_idle()?,
-                    Agenda::Flush { then: Then::Marker(marker), .. } => {
+                    Agenda::Flush { then: AfterFlush::Idle, .. } => self.pass_idle()?,
+                    Agenda::Flush { then: AfterFlush::Marker(marker), .. } => {
                         let snapshot = self.pass_marker(marker)?;
                         self.agenda = Agenda::Report { marker, snapshot };
                     }

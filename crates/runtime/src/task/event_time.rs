@@ -104,14 +104,14 @@ mod tests {
 
     #[test]
     fn columns_count_by_their_names() {
-        let of = |text: &str, names: &[&str]| {
+        let definition = |text: &str, names: &[&str]| {
             let mut expr: Value = serde_json::from_str(text).expect("JSON");
             name_columns(&mut expr, &|index| names.get(index).map(ToString::to_string));
             expr
         };
         let [one, two] = [r#"{"Not":{"Column":1}}"#, r#"{"Not":{"Column":0}}"#];
-        assert_eq!(of(one, &["a", "b"]), of(two, &["b"]));
-        assert_ne!(of(one, &["a", "b"]), of(two, &["a", "b"]));
+        assert_eq!(definition(one, &["a", "b"]), definition(two, &["b"]));
+        assert_ne!(definition(one, &["a", "b"]), definition(two, &["a", "b"]));
     }
 
     #[test]

@@ -88,8 +88,9 @@ impl Gathered {
         }
         if !self.ends_matter && matches!(report, Report::EpochEnded(_)) {
             // At a worker without a source, no other report may come for long.
-            let is_former = |of: &TaskId, report: &Report<_>| *of == task && matches!(report, Report::EpochEnded(_));
-            self.waiting.retain(|(of, report)| !is_former(of, report));
+            let is_former =
+                |other: &TaskId, report: &Report<_>| *other == task && matches!(report, Report::EpochEnded(_));
+            self.waiting.retain(|(other, report)| !is_former(other, report));
         }
         self.waiting.push((task, report));
         if is_due { std::mem::take(&mut self.waiting) } else { Vec::new() }

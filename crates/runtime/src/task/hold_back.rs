@@ -42,7 +42,7 @@ struct Slowest {
 impl HoldBack {
     /// Checks the partitions of a task that has polled for `polled`. Returns a notice, once, if a partition
     /// has not advanced for long although the task polled it, while another partition of the job has.
-    pub(crate) fn look(
+    pub(crate) fn check(
         &mut self,
         table: &str,
         partitions: &[PartitionProgress],
@@ -89,8 +89,8 @@ mod tests {
         let (job, mut hold_back) = (Foremost::default(), HoldBack::default());
         let mut look = |seconds: u64, partitions: &[PartitionProgress]| {
             let found =
-                hold_back.look("t", partitions, &job, Duration::from_secs(seconds), Nanos(seconds * 1_000_000_000));
-            found.map(|of| of.partition.to_string())
+                hold_back.check("t", partitions, &job, Duration::from_secs(seconds), Nanos(seconds * 1_000_000_000));
+            found.map(|held| held.partition.to_string())
         };
         assert_eq!(look(0, &[partition("a", 5), partition("b", 9)]), None);
         assert_eq!(look(11, &[partition("a", 5), partition("b", 9)]), None, "no other one advances");

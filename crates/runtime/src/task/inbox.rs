@@ -20,7 +20,7 @@ const CONTROL_BYTES: usize = 64;
 
 /// Queues from every sender to one task.
 pub(crate) struct Inbox {
-    state: Mutex<State>,
+    state: Mutex<InboxState>,
     readable: Condvar,
     writable: Condvar,
     /// Bytes per channel.
@@ -29,7 +29,7 @@ pub(crate) struct Inbox {
     reached: AtomicI64,
 }
 
-struct State {
+struct InboxState {
     channels: Vec<Channel>,
     /// Where the search for the next envelope starts, so that no channel starves.
     turn: usize,
@@ -98,7 +98,7 @@ pub(crate) struct QueueStats {
 
 impl Inbox {
     pub(crate) fn new(channels: usize, capacity: usize) -> Self {
-        let state = State {
+        let state = InboxState {
             channels: (0..channels).map(|_| Channel::default()).collect(),
             turn: 0,
             reader_waits: false,
@@ -124,7 +124,7 @@ impl Inbox {
     }
 
     /// The state is consistent after each statement, so a panic elsewhere does not spoil it.
-    fn lock(&self) -> MutexGuard<'_, State> {
+    fn lock(&self) -> MutexGuard<'_, InboxState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -148,13 +148,13 @@ impl Inbox {
 
     /// The channel has another envelope. A marker alone does not wake the reader before the markers of all
     /// channels are there: it could only block the channel.
-    fn notify_of(&self, channel: usize, is_marker: bool, state: &mut State) {
+    fn notify_of(&self, channel: usize, is_marker: bool, state: &mut InboxState) {
         if !is_marker || state.completes(channel) {
             self.notify_reader(state);
         }
     }
 
-    fn notify_reader(&self, state: &mut State) {
+    fn notify_reader(&self, state: &mut InboxState) {
         if std::mem::take(&mut state.reader_waits) {
             self.readable.notify_one();
         }
@@ -168,10 +168,10 @@ impl Inbox {
             // The sender gets the credit back: it must not wait for a reader that needs nothing more.
             return;
         }
-        let of = &mut state.channels[channel];
+        let target = &mut state.channels[channel];
         let is_marker = matches!(envelope, Envelope::Marker(_));
-        of.is_complete |= matches!(&envelope, Envelope::Marker(marker) if marker.kind.closes());
-        of.push(Queued { envelope, bytes, at: clock.now(), _permit: Some(permit) });
+        target.is_complete |= matches!(&envelope, Envelope::Marker(marker) if marker.kind.closes());
+        target.push(Queued { envelope, bytes, at: clock.now(), _permit: Some(permit) });
         self.notify_of(channel, is_marker, &mut state);
     }
 
@@ -182,9 +182,9 @@ impl Inbox {
         if state.closed {
             return;
         }
-        let of = &mut state.channels[channel];
-        let is_new = of.question.is_none();
-        of.question = Some((of.sent, question));
+        let target = &mut state.channels[channel];
+        let is_new = target.question.is_none();
+        target.question = Some((target.sent, question));
         state.notable += usize::from(is_new);
         self.notify_reader(&mut state);
     }
@@ -193,11 +193,11 @@ impl Inbox {
     /// marker has arrived.
     pub(crate) fn fail(&self, channel: usize, error: Error) {
         let mut state = self.lock();
-        let of = &mut state.channels[channel];
-        if of.is_complete || of.failure.is_some() {
+        let target = &mut state.channels[channel];
+        if target.is_complete || target.failure.is_some() {
             return;
         }
-        of.failure = Some(error);
+        target.failure = Some(error);
         state.notable += 1;
         self.notify_reader(&mut state);
     }
@@ -223,7 +223,7 @@ impl Inbox {
                 return Received::Closed;
             }
             if state.notable > 0
-                && let Some(failure) = state.note(&self.reached)
+                && let Some(failure) = state.answer_questions(&self.reached)
             {
                 return Received::Failed(failure);
             }
@@ -341,9 +341,9 @@ impl Channel {
     }
 }
 
-impl State {
+impl InboxState {
     /// Answers the questions whose envelopes were taken. Returns a failure if everything before it was taken.
-    fn note(&mut self, reached: &AtomicI64) -> Option<Error> {
+    fn answer_questions(&mut self, reached: &AtomicI64) -> Option<Error> {
         for channel in &mut self.channels {
             let taken = channel.taken;
             if let Some((_, question)) = channel.question.take_if(|(sent, _)| *sent <= taken) {

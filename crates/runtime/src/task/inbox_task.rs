@@ -23,13 +23,13 @@ pub(crate) struct InboxTask {
     /// Events that wait for answers of an outside table, if the task looks one up.
     ahead: Option<Ahead>,
     /// What follows once the last watermark has passed.
-    then: Option<Then>,
+    then: Option<AfterWatermark>,
     /// The last epoch, once it has ended.
     ended: Option<Epoch>,
 }
 
 /// See [`InboxTask::then`].
-enum Then {
+enum AfterWatermark {
     Idle,
     Marker(Marker),
 }
@@ -45,7 +45,7 @@ impl InboxTask {
     }
 
     /// Sets the outside table that its first operator looks up, if there is one.
-    pub(crate) fn asking(mut self, lookup: Option<Box<dyn Lookup>>) -> Result<Self> {
+    pub(crate) fn with_lookup(mut self, lookup: Option<Box<dyn Lookup>>) -> Result<Self> {
         if let Some(lookup) = lookup {
             self.task.chain.take_lookup(lookup)?;
             self.ahead = Some(Ahead::default());
@@ -60,7 +60,7 @@ impl InboxTask {
         }
         match input {
             Some(Input::Closed) => return Ok(Advance::Ended),
-            Some(Input::Envelope(channel, envelope)) => self.take(channel, envelope)?,
+            Some(Input::Envelope(channel, envelope)) => self.process(channel, envelope)?,
             Some(Input::Nothing) => self.pause()?,
             Some(Input::Polled(_)) => return Err(Error::internal("a task without source was given the input of one")),
             None => {}
@@ -77,8 +77,8 @@ impl InboxTask {
             Progress::Ready => {
                 if let Some(then) = self.then.take() {
                     match then {
-                        Then::Idle => self.task.chain.idle()?,
-                        Then::Marker(marker) => self.task.chain.marker(marker)?,
+                        AfterWatermark::Idle => self.task.chain.idle()?,
+                        AfterWatermark::Marker(marker) => self.task.chain.marker(marker)?,
                     }
                     return Ok(Advance::Continue);
                 }
@@ -145,7 +145,7 @@ impl InboxTask {
         self.alignment.blocked().len()
     }
 
-    fn take(&mut self, channel: usize, envelope: Envelope) -> Result<()> {
+    fn process(&mut self, channel: usize, envelope: Envelope) -> Result<()> {
         self.task.count_in(&envelope);
         let event = self.alignment.receive(channel, envelope)?;
         if let Event::Marker(marker, _) = &event
@@ -166,7 +166,7 @@ impl InboxTask {
         }
         let Some(ahead) = &mut self.ahead else { return self.pass(event, self.inputs[channel]) };
         if let Event::Batch(batch) = &event {
-            self.task.chain.ask(&batch.value)?;
+            self.task.chain.request_lookups(&batch.value)?;
         }
         ahead.push(event);
         Ok(())
@@ -179,11 +179,11 @@ impl InboxTask {
             Event::Watermark(watermark) => self.task.chain.watermark(watermark)?,
             Event::Idle(watermark) => {
                 watermark.map_or(Ok(()), |watermark| self.task.chain.watermark(watermark))?;
-                self.then = Some(Then::Idle);
+                self.then = Some(AfterWatermark::Idle);
             }
             Event::Marker(marker, Some(watermark)) if self.task.side_end != Some(SideEnd::Cut) => {
                 self.task.chain.watermark(watermark)?;
-                self.then = Some(Then::Marker(marker));
+                self.then = Some(AfterWatermark::Marker(marker));
             }
             Event::Marker(marker, _) => self.task.chain.marker(marker)?,
             Event::None => {}
@@ -213,10 +213,10 @@ mod tests {
     /// envelope.
     fn reader(blocked: Vec<bool>) -> (Arc<Inbox>, JoinHandle<()>, Receiver<usize>) {
         let inbox = Arc::new(Inbox::new(blocked.len(), 10_000));
-        let (of, (received, channels)) = (Arc::clone(&inbox), channel());
+        let (blocked_inbox, (received, channels)) = (Arc::clone(&inbox), channel());
         let clock = ManualClock::default();
         let read = move || {
-            while let Received::Envelope(channel, _) = of.receive(&blocked, None, &clock) {
+            while let Received::Envelope(channel, _) = blocked_inbox.receive(&blocked, None, &clock) {
                 received.send(channel).expect("the test receives");
             }
         };

@@ -113,7 +113,7 @@ impl JobState {
     }
 
     /// The snapshots of all tasks together.
-    pub(crate) fn of<'a>(store: &Store, tasks: impl Iterator<Item = &'a TaskState> + Clone) -> JobState {
+    pub(crate) fn from_tasks<'a>(store: &Store, tasks: impl Iterator<Item = &'a TaskState> + Clone) -> JobState {
         let mut parallelism: BTreeMap<StageId, u32> = BTreeMap::new();
         for task in tasks.clone() {
             let tasks = parallelism.entry(task.task.stage).or_default();

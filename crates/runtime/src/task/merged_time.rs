@@ -25,7 +25,7 @@ pub(crate) enum InputState {
 
 /// The effect of all inputs together.
 #[derive(Clone, Copy, Debug)]
-pub(crate) enum Progress {
+pub(crate) enum TimeProgress {
     /// Event time has advanced, or the inputs are no longer idle.
     Watermark(Stamped<EventTime>),
     /// All inputs that have not ended are idle, after this watermark if there is one.
@@ -55,15 +55,15 @@ impl MergedTime {
     }
 
     /// The progress to pass on since the last call, if there is any.
-    pub(crate) fn progress(&mut self, inputs: impl Iterator<Item = InputTime>) -> Option<Progress> {
+    pub(crate) fn progress(&mut self, inputs: impl Iterator<Item = InputTime>) -> Option<TimeProgress> {
         let (reached, is_idle) = merge(inputs);
         let was_idle = std::mem::replace(&mut self.idle, is_idle);
         let grown = self.reach(reached);
         match (is_idle, grown) {
             (true, None) if was_idle => None,
-            (true, grown) => Some(Progress::Idle(grown)),
-            (false, Some(grown)) => Some(Progress::Watermark(grown)),
-            (false, None) => was_idle.then_some(Progress::Watermark(Stamped { value: self.watermark, ..reached })),
+            (true, grown) => Some(TimeProgress::Idle(grown)),
+            (false, Some(grown)) => Some(TimeProgress::Watermark(grown)),
+            (false, None) => was_idle.then_some(TimeProgress::Watermark(Stamped { value: self.watermark, ..reached })),
         }
     }
 

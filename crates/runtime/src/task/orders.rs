@@ -121,7 +121,7 @@ impl Orders {
         ]
     }
 
-    fn of(words: [u64; WORDS]) -> Orders {
+    fn from_words(words: [u64; WORDS]) -> Orders {
         let [granted, turn, at_once, stop_after, checkpoint, requested_at, fulfilled, aborted, done, flags] = words;
         let flag = |at: u32| flags >> at & 1 == 1;
         Orders {
@@ -179,7 +179,7 @@ impl Published {
 
     /// The value, for a caller that holds the lock of writers.
     pub(crate) fn read_locked(&self) -> Orders {
-        Orders::of(std::array::from_fn(|at| self.words[at].load(SeqCst)))
+        Orders::from_words(std::array::from_fn(|at| self.words[at].load(SeqCst)))
     }
 }
 
@@ -190,7 +190,7 @@ mod tests {
     #[test]
     fn each_order_is_read_as_it_was_written() {
         let first = Orders::after(Epoch(3));
-        assert_eq!(Orders::of(first.words()), first);
+        assert_eq!(Orders::from_words(first.words()), first);
         let group = Group { first: Epoch(4), last: Epoch(9) };
         let granted = |pace, then, checkpoint| move |orders: &mut Orders| orders.grant(group, pace, then, checkpoint);
         let changes: [&dyn Fn(&mut Orders); 12] = [
@@ -211,7 +211,7 @@ mod tests {
         for change in changes {
             let mut expected = first;
             change(&mut expected);
-            assert_eq!(Orders::of(expected.words()), expected);
+            assert_eq!(Orders::from_words(expected.words()), expected);
             assert!(!seen.contains(&expected), "two orders look alike: {expected:?}");
             seen.push(expected);
         }

@@ -24,7 +24,7 @@ pub(crate) struct ProcessingTime {
 
 impl ProcessingTime {
     /// The processing time of a source, if it needs one. `restored` is the watermark from which it resumes.
-    pub(crate) fn of(spec: &SourceSpec, restored: Option<EventTime>) -> Option<ProcessingTime> {
+    pub(crate) fn for_source(spec: &SourceSpec, restored: Option<EventTime>) -> Option<ProcessingTime> {
         let is_watermark = spec.watermark.as_ref().is_some_and(|watermark| watermark.by_clock);
         let reached = restored.filter(|_| is_watermark).map_or(i64::MIN, |watermark| watermark.0.saturating_add(1));
         spec.reads_clock.then_some(ProcessingTime { reached, next_progress: is_watermark.then_some(Nanos(0)) })
@@ -105,23 +105,23 @@ mod tests {
     #[test]
     fn no_row_is_behind_the_time_that_windows_know() {
         let spec = source(true);
-        let mut processing = ProcessingTime::of(&spec, None).expect("it reads the clock");
+        let mut processing = ProcessingTime::for_source(&spec, None).expect("it reads the clock");
         assert_eq!(processing.progress(Nanos(5), 1000), Some(EventTime(999)));
         assert_eq!(stamped(&mut processing, &spec, 1000), 1000, "the watermark is just before it");
         assert_eq!(stamped(&mut processing, &spec, 400), 1000, "the clock was set back");
         assert_eq!(processing.progress(Nanos(6), 1001), None, "it is not time yet");
         let next = processing.next_progress().expect("a time");
         assert_eq!(processing.progress(next, 900), Some(EventTime(999)));
-        let mut resumed = ProcessingTime::of(&spec, Some(EventTime(2000))).expect("it reads the clock");
+        let mut resumed = ProcessingTime::for_source(&spec, Some(EventTime(2000))).expect("it reads the clock");
         assert_eq!(stamped(&mut resumed, &spec, 1500), 2001, "the clock of the former machine was ahead");
     }
 
     #[test]
     fn a_source_whose_windows_follow_event_time_only_gives_its_rows_the_time() {
         let spec = source(false);
-        let mut processing = ProcessingTime::of(&spec, Some(EventTime(9000))).expect("it reads the clock");
+        let mut processing = ProcessingTime::for_source(&spec, Some(EventTime(9000))).expect("it reads the clock");
         assert_eq!(processing.progress(Nanos(u64::MAX), 10), None);
         assert_eq!(stamped(&mut processing, &spec, 10), 10);
-        assert!(ProcessingTime::of(&SourceSpec { reads_clock: false, ..spec }, None).is_none());
+        assert!(ProcessingTime::for_source(&SourceSpec { reads_clock: false, ..spec }, None).is_none());
     }
 }

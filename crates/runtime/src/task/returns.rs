@@ -11,12 +11,12 @@ use crate::task::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 /// The limits of all channels of a connection.
 #[derive(Debug)]
 pub(crate) struct Returns {
-    state: Mutex<State>,
+    state: Mutex<ReturnsState>,
     due: Condvar,
 }
 
 #[derive(Debug)]
-struct State {
+struct ReturnsState {
     channels: Vec<Channel>,
     /// Channels with something to send, each once.
     due: Vec<usize>,
@@ -45,7 +45,7 @@ pub(crate) enum Return {
 
 /// What the writer of credits does next.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Next {
+pub(crate) enum NextCredits {
     /// Send what it was given.
     Send,
     /// Send a beat: there was nothing to send in time.
@@ -89,11 +89,11 @@ impl Returns {
         let channel =
             |limit| Channel { credit: ReceiveCredit::new(limit), has_credit: false, answer: None, is_due: false };
         let channels = limits.map(channel).collect();
-        let state = State { channels, due: Vec::new(), writer_waits: false, ended: false };
+        let state = ReturnsState { channels, due: Vec::new(), writer_waits: false, ended: false };
         Arc::new(Returns { state: Mutex::new(state), due: Condvar::new() })
     }
 
-    fn lock(&self) -> MutexGuard<'_, State> {
+    fn lock(&self) -> MutexGuard<'_, ReturnsState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -105,8 +105,8 @@ impl Returns {
     /// A frame has arrived.
     pub(crate) fn received(self: &Arc<Self>, channel: usize, bytes: u64) -> Result<Permit, &'static str> {
         let mut state = self.lock();
-        let of = state.channels.get_mut(channel).ok_or("it names a channel that does not exist")?;
-        of.credit.received(bytes)?;
+        let target = state.channels.get_mut(channel).ok_or("it names a channel that does not exist")?;
+        target.credit.received(bytes)?;
         drop(state);
         Ok(Permit { returns: Arc::clone(self), channel, bytes })
     }
@@ -125,7 +125,7 @@ impl Returns {
         self.due(&mut state, channel);
     }
 
-    fn due(&self, state: &mut State, channel: usize) {
+    fn due(&self, state: &mut ReturnsState, channel: usize) {
         if state.ended {
             return;
         }
@@ -138,7 +138,7 @@ impl Returns {
     }
 
     /// Waits for something to send, at most for `beat`, and adds it with its channel.
-    pub(crate) fn take(&self, returns: &mut Vec<(usize, Return)>, beat: Duration) -> Next {
+    pub(crate) fn take(&self, returns: &mut Vec<(usize, Return)>, beat: Duration) -> NextCredits {
         let mut state = self.lock();
         loop {
             if let Some(next) = state.next(returns) {
@@ -148,13 +148,13 @@ impl Returns {
             let waited = self.due.wait_timeout(state, beat).unwrap_or_else(PoisonError::into_inner);
             state = waited.0;
             if std::mem::take(&mut state.writer_waits) && waited.1.timed_out() {
-                return Next::Beat;
+                return NextCredits::Beat;
             }
         }
     }
 
     /// Like [`Returns::take`], without waiting. `None`: there is nothing.
-    pub(crate) fn poll(&self, returns: &mut Vec<(usize, Return)>) -> Option<Next> {
+    pub(crate) fn poll(&self, returns: &mut Vec<(usize, Return)>) -> Option<NextCredits> {
         self.lock().next(returns)
     }
 
@@ -165,14 +165,14 @@ impl Returns {
     }
 }
 
-impl State {
-    fn next(&mut self, returns: &mut Vec<(usize, Return)>) -> Option<Next> {
+impl ReturnsState {
+    fn next(&mut self, returns: &mut Vec<(usize, Return)>) -> Option<NextCredits> {
         if self.ended {
-            return Some(Next::End);
+            return Some(NextCredits::End);
         }
         let due = std::mem::take(&mut self.due);
         due.iter().for_each(|channel| self.channels[*channel].take(*channel, returns));
-        (!due.is_empty()).then_some(Next::Send)
+        (!due.is_empty()).then_some(NextCredits::Send)
     }
 }
 

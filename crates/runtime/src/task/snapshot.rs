@@ -36,7 +36,6 @@ pub(crate) struct Snapshot {
 pub(crate) struct OperatorSnapshot {
     /// The operator's index in its chain.
     pub(crate) place: usize,
-    /// Its tables, with their changes.
     pub(crate) tables: Vec<(StateShape, StateChange)>,
     /// Event time that the operator has reached.
     pub(crate) watermark: EventTime,
@@ -47,7 +46,6 @@ pub(crate) struct OperatorSnapshot {
 pub(crate) struct SourceSnapshot {
     /// Positions of the partitions that it reads.
     pub(crate) positions: Positions,
-    /// Event time of these partitions.
     pub(crate) partition_watermarks: BTreeMap<String, EventTime>,
     /// [Identity](crate::task::event_time::identity) of that event time.
     pub(crate) event_time: Option<String>,
@@ -73,7 +71,6 @@ impl OperatorFiles {
         OperatorFiles { runs: Vec::new(), changes }
     }
 
-    /// All files.
     pub(crate) fn all(&self) -> impl Iterator<Item = &StateFile> {
         self.runs.iter().map(|(_, file)| file).chain(&self.changes)
     }

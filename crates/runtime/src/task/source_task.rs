@@ -19,7 +19,7 @@ use crate::task::advance::{Advance, Input, SideEnd, TaskParts};
 use crate::task::chain::{ChainSnapshot, Progress, SinkTail};
 use crate::task::cut_times::CutTimes;
 use crate::task::hold_back::HoldBack;
-use crate::task::merged_time::Progress as TimeProgress;
+use crate::task::merged_time::TimeProgress;
 use crate::task::phases::Boundary;
 use crate::task::processing_time::ProcessingTime;
 use crate::task::snapshot::SourceSnapshot;
@@ -151,7 +151,7 @@ impl SourceTask {
             return Ok(Advance::Ended);
         }
         match input {
-            Some(Input::Polled(polled)) => self.take(polled, now)?,
+            Some(Input::Polled(polled)) => self.process(polled, now)?,
             Some(_) => return Err(Error::internal("a source was given the input of channels")),
             None => {}
         }
@@ -185,8 +185,7 @@ impl SourceTask {
         Ok(Advance::Input(Some(now.plus(wait))))
     }
 
-    /// Whether the task does not wait for rows: a sink is full, or all partitions with rows are too far
-    /// ahead.
+    /// Whether rows must wait: a sink is full, or all partitions with rows are too far ahead.
     fn is_held(&self) -> bool {
         self.reaches_sink && self.task.control.is_held() || self.ahead_of.is_some()
     }
@@ -327,13 +326,13 @@ impl SourceTask {
         let publication = self.has_unpublished.then_some(self.next_publication);
         let clock = self.parts.processing.as_ref().and_then(ProcessingTime::next_progress);
         let next = [cut, self.task.chain.next_deadline(), publication, clock].into_iter().flatten().min();
-        let look = self.parts.look(self.task.chain.waits_for_checkpoint());
-        // No notification tells a reader, which waits for its other partitions, that slower sources have
-        // caught up.
-        let look = if self.held.is_empty() { look } else { look.min(LOOK_HELD) };
-        let update = self.alignment.as_ref().map_or(Duration::MAX, |of| Duration::from_millis(of.update_interval_ms));
-        let look = look.min(update);
-        next.map_or(look, |deadline| deadline.after(now)).min(look)
+        let wait_max = self.parts.wait_max(self.task.chain.waits_for_checkpoint());
+        // No notification tells a reader that waits for other partitions that slower sources have caught up.
+        let wait_max = if self.held.is_empty() { wait_max } else { wait_max.min(LOOK_HELD) };
+        let interval = |alignment: &AlignmentSpec| Duration::from_millis(alignment.update_interval_ms);
+        let update = self.alignment.as_ref().map_or(Duration::MAX, interval);
+        let wait_max = wait_max.min(update);
+        next.map_or(wait_max, |deadline| deadline.after(now)).min(wait_max)
     }
 
     /// Waits while sources are held, at most for `timeout`.
@@ -343,10 +342,10 @@ impl SourceTask {
         self.task.control.wait_held((self.epoch, self.done), ahead_of, timeout);
     }
 
-    fn take(&mut self, polled: Polled, now: Nanos) -> Result<()> {
+    fn process(&mut self, polled: Polled, now: Nanos) -> Result<()> {
         (self.has_opened, self.born) = (true, now);
         self.may_cut = self.epoch.max(self.task.control.foremost());
-        self.parts.watermarks.look(now);
+        self.parts.watermarks.note_poll(now);
         match polled {
             Polled::Opened { partition, name } => self.parts.watermarks.opened(partition, name, now),
             Polled::Closed(partition) => self.parts.watermarks.closed(partition),
@@ -395,8 +394,7 @@ impl SourceTask {
         Ok(())
     }
 
-    /// Publishes lags and positions from time to time, and notifies the user of a partition that holds the
-    /// job back.
+    /// Publishes lags and positions at times, and notifies the user of a partition that holds the job back.
     fn publish(&mut self, now: Nanos) {
         if now < self.next_publication {
             return;
@@ -410,7 +408,7 @@ impl SourceTask {
         let (table, watermarks) = (&self.parts.table, &self.parts.watermarks);
         let partitions = watermarks.report();
         let foremost = self.task.control.foremost_time();
-        if let Some(held) = self.hold_back.look(table, &partitions, foremost, watermarks.polled(), now) {
+        if let Some(held) = self.hold_back.check(table, &partitions, foremost, watermarks.polled(), now) {
             self.host.notify(held.to_string());
         }
         self.task.counters.set_progress(SourceProgress { table: table.clone(), partitions });

@@ -9,7 +9,6 @@ use arrow::datatypes::SchemaRef;
 
 use crate::task::source_task::SourceParts;
 
-/// The tasks of a stage.
 pub(crate) fn tasks_of(stage: &Stage) -> impl Iterator<Item = TaskId> + use<> {
     let id = stage.id;
     (0..stage.parallelism).map(move |index| TaskId { stage: id, index })

@@ -8,7 +8,6 @@ pub(crate) fn no_thread(error: &std::io::Error) -> Error {
         .remedy("lower the parallelism, or raise the limit of threads (ulimit -u)")
 }
 
-/// A panic as an error.
 pub(crate) fn panicked(panic: &(dyn std::any::Any + Send)) -> Error {
     let text = panic.downcast_ref::<String>().map(String::as_str);
     let text = text.or_else(|| panic.downcast_ref::<&str>().copied()).unwrap_or("a panic without a message");

@@ -46,7 +46,6 @@ impl TaskView {
         format!("{} task {} ({})", self.id.stage, self.id.index, self.stage_name)
     }
 
-    /// All of its metrics.
     pub(crate) fn metrics(&self, now: Nanos) -> TaskMetrics {
         let queue = self.inbox.as_ref().map_or(QueueStats::default(), |inbox| inbox.stats(now));
         let counters = &self.counters;
@@ -110,7 +109,7 @@ impl Activity {
         if now.len() != then.len() || !now.iter().zip(then).all(is_same) {
             return None;
         }
-        let rows = |of: &[Activity]| of.iter().flat_map(|task| task.rows).sum::<u64>();
+        let rows = |activities: &[Activity]| activities.iter().flat_map(|task| task.rows).sum::<u64>();
         Some(rows(now).saturating_sub(rows(then)))
     }
 }

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use anabranch_model::{EventTime, Nanos, PartitionId, PartitionProgress, Stamped};
 
-use crate::task::merged_time::{InputState, InputTime, MergedTime, Progress};
+use crate::task::merged_time::{InputState, InputTime, MergedTime, TimeProgress};
 
 /// The longest time between two polls that counts as silence of the partitions. If a sink or back-pressure
 /// delays a task for longer, it has not polled: rows may be waiting.
@@ -80,7 +80,7 @@ impl Watermarks {
     }
 
     /// The source was polled.
-    pub(crate) fn look(&mut self, now: Nanos) {
+    pub(crate) fn note_poll(&mut self, now: Nanos) {
         let most = self.most();
         let passed = self.last_look.replace(now).map_or(Duration::ZERO, |last| Duration::from_nanos(now.since(last)));
         self.looked += passed.min(most);
@@ -135,7 +135,7 @@ impl Watermarks {
     }
 
     /// The watermark of a partition.
-    pub(crate) fn of(&self, partition: PartitionId) -> EventTime {
+    pub(crate) fn of_partition(&self, partition: PartitionId) -> EventTime {
         self.partitions.get(&partition).map_or(EventTime::MIN, |partition| partition.watermark)
     }
 
@@ -207,7 +207,7 @@ impl Watermarks {
     }
 
     /// The progress since the last call, if any.
-    pub(crate) fn progress(&mut self) -> Option<Progress> {
+    pub(crate) fn progress(&mut self) -> Option<TimeProgress> {
         if let Some(timeout) = self.idle_timeout {
             let timed_out = |p: &&mut Partition| !p.is_ahead && self.looked >= p.rows_at + timeout;
             self.partitions.values_mut().filter(timed_out).for_each(|p| p.idle = true);
@@ -250,8 +250,8 @@ mod tests {
 
     fn said(marks: &mut Watermarks) -> Option<Said> {
         marks.progress().map(|progress| match progress {
-            Progress::Watermark(watermark) => Said::Watermark(watermark.value),
-            Progress::Idle(watermark) => Said::Idle(watermark.map(|watermark| watermark.value)),
+            TimeProgress::Watermark(watermark) => Said::Watermark(watermark.value),
+            TimeProgress::Idle(watermark) => Said::Idle(watermark.map(|watermark| watermark.value)),
         })
     }
 
@@ -266,7 +266,7 @@ mod tests {
         let mut wait = |marks: &mut Watermarks, ns: u64| {
             for _ in 0..ns {
                 now += 1;
-                marks.look(Nanos(now));
+                marks.note_poll(Nanos(now));
             }
         };
         assert_eq!(said(&mut marks), Some(Said::Idle(None)), "no partition");
@@ -300,14 +300,14 @@ mod tests {
             let timeout = Duration::from_millis(timeout_ms);
             let mut marks = Watermarks::new(Some(timeout), WAIT_MAX, BTreeMap::new());
             let mut now = Nanos(0);
-            marks.look(now);
+            marks.note_poll(now);
             marks.opened(P0, "a".into(), now);
             rows(&mut marks, P0, 50);
             assert_eq!(said(&mut marks), watermark(50));
             while let Some(wait) = marks.next_deadline() {
                 assert!(!wait.is_zero() && now <= Nanos(0).plus(timeout), "{timeout:?}: still waiting at {now:?}");
                 now = now.plus(wait);
-                marks.look(now);
+                marks.note_poll(now);
                 let idle = said(&mut marks);
                 assert!(idle.is_none() || idle == Some(Said::Idle(None)));
             }
@@ -320,7 +320,7 @@ mod tests {
         let timeout = Duration::from_secs(1);
         let mut marks = Watermarks::new(Some(timeout), WAIT_MAX, BTreeMap::new());
         let mut now = Nanos(0);
-        marks.look(now);
+        marks.note_poll(now);
         marks.opened(P0, "a".into(), now);
         marks.opened(P1, "b".into(), now);
         rows(&mut marks, P0, 5);
@@ -328,7 +328,7 @@ mod tests {
         assert_eq!(said(&mut marks), watermark(5));
         while let Some(wait) = marks.next_deadline() {
             now = now.plus(wait);
-            marks.look(now);
+            marks.note_poll(now);
             if let Some(progress) = said(&mut marks) {
                 assert_eq!(progress, Said::Idle(Some(EventTime(25))));
             }
@@ -349,7 +349,7 @@ mod tests {
                 marks.closed(P1);
                 assert_eq!(said(&mut marks), None);
             }
-            (0..6).for_each(|now| marks.look(Nanos(now)));
+            (0..6).for_each(|now| marks.note_poll(Nanos(now)));
             assert_eq!(said(&mut marks), Some(Said::Idle(Some(EventTime(25)))));
             marks.closed(P1);
             assert_eq!(said(&mut marks), None);
@@ -364,7 +364,7 @@ mod tests {
         assert_eq!(said(&mut marks), watermark(5_000_000));
         marks.begin_anew();
         marks.go_on(None);
-        assert_eq!(marks.of(P0), EventTime::MIN);
+        assert_eq!(marks.of_partition(P0), EventTime::MIN);
         rows(&mut marks, P0, 5_000);
         assert_eq!(said(&mut marks), watermark(5_000));
     }
@@ -372,13 +372,13 @@ mod tests {
     #[test]
     fn a_task_that_was_held_up_has_not_seen_silence() {
         let mut marks = Watermarks::new(Some(Duration::from_secs(1)), WAIT_MAX, BTreeMap::new());
-        marks.look(Nanos(0));
+        marks.note_poll(Nanos(0));
         marks.opened(P0, "a".into(), Nanos(0));
         marks.opened(P1, "b".into(), Nanos(0));
         rows(&mut marks, P0, 50);
         rows(&mut marks, P1, 30);
         assert_eq!(said(&mut marks), watermark(30));
-        marks.look(Nanos(60_000_000_000));
+        marks.note_poll(Nanos(60_000_000_000));
         rows(&mut marks, P0, 90);
         assert_eq!(said(&mut marks), None, "rows of partition 1 may wait unpolled");
     }
@@ -389,8 +389,8 @@ mod tests {
         marks.opened(P0, "a".into(), Nanos(0));
         marks.opened(P1, "b".into(), Nanos(0));
         rows(&mut marks, P0, 50);
-        marks.look(Nanos(0));
-        marks.look(Nanos(u64::MAX));
+        marks.note_poll(Nanos(0));
+        marks.note_poll(Nanos(u64::MAX));
         assert_eq!(said(&mut marks), None);
         assert_eq!(marks.next_deadline(), None);
         marks.closed(P1);

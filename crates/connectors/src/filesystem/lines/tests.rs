@@ -10,9 +10,9 @@ use super::super::input::{Compression, Tracked};
 use super::*;
 
 fn open(path: &Path, framing: Framing, follow: bool, byte: u64, line: u64) -> LineReader {
-    let id = FileId::of(&path.metadata().unwrap());
+    let id = FileId::from_metadata(&path.metadata().unwrap());
     let tracked = follow.then_some(Tracked { id, head: Head::default() });
-    LineReader::new(Input::new(path, Compression::of(path), tracked, byte), framing, follow, line)
+    LineReader::new(Input::new(path, Compression::from_extension(path), tracked, byte), framing, follow, line)
 }
 
 /// All records that are there, with their lines.

@@ -94,7 +94,7 @@ impl ExactFileSink {
 
     /// The folder to which a committable belongs.
     pub(super) fn folder_of(content: &[u8]) -> Result<PathBuf> {
-        Ok(Content::read(content)?.folder)
+        Ok(PreparedFiles::read(content)?.folder)
     }
 
     /// Completes the file in progress.
@@ -106,7 +106,7 @@ impl ExactFileSink {
     }
 
     /// Makes the files of a committable visible.
-    fn publish(&mut self, Content { folder, files }: &Content, epoch: Epoch) -> Result<()> {
+    fn publish(&mut self, PreparedFiles { folder, files }: &PreparedFiles, epoch: Epoch) -> Result<()> {
         let Some((_, first)) = files.first() else { return Ok(()) };
         for (hidden, visible) in files {
             // The hidden name is checked first. A file that another process renames between both checks is
@@ -170,7 +170,7 @@ impl Sink for ExactFileSink {
         let hidden = std::mem::take(&mut self.complete);
         let names =
             hidden.iter().enumerate().map(|(index, hidden)| (hidden.clone(), self.folder.visible(epoch, index)));
-        let content = Content { folder: self.folder.path().to_owned(), files: names.collect() };
+        let content = PreparedFiles { folder: self.folder.path().to_owned(), files: names.collect() };
         self.prepared.extend(hidden);
         Ok(Some(Committable { epoch, task: self.task, content: content.write()?.into() }))
     }
@@ -181,7 +181,7 @@ impl Sink for ExactFileSink {
             return Ok(());
         }
         let place = |error: Error| error.at(format!("epoch {} of sink task {}", committable.epoch.0, committable.task));
-        let content = Content::read(&committable.content).map_err(place)?;
+        let content = PreparedFiles::read(&committable.content).map_err(place)?;
         self.publish(&content, committable.epoch).map_err(place)?;
         let own = content.files.iter().filter(|(hidden, _)| self.prepared.remove(hidden)).count();
         if own > 0 && !self.has_committed {
@@ -205,12 +205,12 @@ impl Sink for ExactFileSink {
 }
 
 /// The content of a committable: hidden names with their future visible names, in a folder.
-struct Content {
+struct PreparedFiles {
     folder: PathBuf,
     files: Vec<(String, String)>,
 }
 
-impl Content {
+impl PreparedFiles {
     fn write(&self) -> Result<Vec<u8>> {
         let folder = self.folder.to_str().ok_or_else(|| {
             Error::user(format!("the name of {} is not UTF-8", self.folder.display())).remedy("rename the folder")
@@ -218,7 +218,7 @@ impl Content {
         Ok(json!({ "version": VERSION, "folder": folder, "files": self.files }).to_string().into_bytes())
     }
 
-    fn read(content: &[u8]) -> Result<Content> {
+    fn read(content: &[u8]) -> Result<PreparedFiles> {
         let damaged = || {
             Error::damaged("the list of files in the checkpoint is damaged")
                 .remedy(format!("restore the checkpoint directory from its newest copy, or {START_OVER}"))
@@ -239,7 +239,7 @@ impl Content {
         let files = content["files"].as_array().and_then(|files| files.iter().map(file).collect::<Option<Vec<_>>>());
         let folder = content["folder"].as_str().map(PathBuf::from);
         let (Some(folder), Some(files)) = (folder, files) else { return Err(damaged()) };
-        Ok(Content { folder, files })
+        Ok(PreparedFiles { folder, files })
     }
 }
 
@@ -251,10 +251,10 @@ mod tests {
     fn versions_are_frozen() {
         let folder = PathBuf::from("/data/results");
         let files = vec![(".part-a-0-i4-17-0.json.complete".to_owned(), "part-a-0-3-0.json".to_owned())];
-        let content = Content { folder: folder.clone(), files: files.clone() };
+        let content = PreparedFiles { folder: folder.clone(), files: files.clone() };
         let text = br#"{"files":[[".part-a-0-i4-17-0.json.complete","part-a-0-3-0.json"]],"folder":"/data/results","version":1}"#;
         assert_eq!(String::from_utf8(content.write().unwrap()).unwrap().as_bytes(), text);
-        let read = Content::read(text).unwrap();
+        let read = PreparedFiles::read(text).unwrap();
         assert_eq!((read.folder, read.files), (folder, files));
     }
 
@@ -267,10 +267,10 @@ mod tests {
             r#"{"version":1,"folder":"a","files":[["a"]]}"#,
             r#"{"version":1,"folder":"a","files":[["../a","b"]]}"#,
         ] {
-            let error = Content::read(content.as_bytes()).err().unwrap().to_string();
+            let error = PreparedFiles::read(content.as_bytes()).err().unwrap().to_string();
             assert!(error.contains("the list of files in the checkpoint is damaged"), "{error}");
         }
-        let later = Content::read(br#"{"version":2}"#).err().unwrap().to_string();
+        let later = PreparedFiles::read(br#"{"version":2}"#).err().unwrap().to_string();
         assert!(later.contains("version 2, known is 1") && later.contains("start the job with"), "{later}");
     }
 }

@@ -27,10 +27,10 @@ const ROW_GROUP_BYTES: usize = 64 << 20;
 /// A file being written.
 pub(super) struct PartFile {
     path: PathBuf,
-    content: Content,
+    content: PartWriter,
 }
 
-enum Content {
+enum PartWriter {
     Text { file: DiskFile, encoder: Box<dyn Encode>, buffer: Vec<u8>, written_bytes: u64, synced_bytes: u64 },
     Parquet(Box<ArrowWriter<DiskFile>>),
 }
@@ -47,7 +47,7 @@ impl PartFile {
                     buffer = CsvEncoder::new(schema, csv)?.header(schema);
                     buffer.push(b'\n');
                 }
-                Content::Text { file, encoder: format.encoder(schema)?, buffer, written_bytes: 0, synced_bytes: 0 }
+                PartWriter::Text { file, encoder: format.encoder(schema)?, buffer, written_bytes: 0, synced_bytes: 0 }
             }
             FileFormat::Parquet => {
                 let mut properties = WriterProperties::builder().set_compression(Compression::SNAPPY).build();
@@ -55,7 +55,7 @@ impl PartFile {
                 add_encoded_arrow_schema_to_metadata(&without_views(schema), &mut properties);
                 let options = ArrowWriterOptions::new().with_properties(properties).with_skip_arrow_metadata(true);
                 let writer = ArrowWriter::try_new_with_options(file, schema.clone(), options);
-                Content::Parquet(Box::new(writer.map_err(|e| parquet_error(&path, &e))?))
+                PartWriter::Parquet(Box::new(writer.map_err(|e| parquet_error(&path, &e))?))
             }
         };
         Ok(PartFile { path, content })
@@ -63,14 +63,14 @@ impl PartFile {
 
     pub(super) fn write(&mut self, batch: &RecordBatch) -> Result<()> {
         match &mut self.content {
-            Content::Text { encoder, buffer, .. } => {
+            PartWriter::Text { encoder, buffer, .. } => {
                 for record in encoder.encode(batch)?.iter().flatten() {
                     buffer.extend_from_slice(record);
                     buffer.push(b'\n');
                 }
                 if buffer.len() >= BUFFER_BYTES { self.flush() } else { Ok(()) }
             }
-            Content::Parquet(writer) => {
+            PartWriter::Parquet(writer) => {
                 writer.write(batch).map_err(|e| parquet_error(&self.path, &e))?;
                 if writer.in_progress_size() >= ROW_GROUP_BYTES {
                     writer.flush().map_err(|e| parquet_error(&self.path, &e))?;
@@ -82,7 +82,7 @@ impl PartFile {
 
     /// Passes the written bytes to the operating system, as far as the format allows.
     pub(super) fn flush(&mut self) -> Result<()> {
-        if let Content::Text { file, buffer, written_bytes, .. } = &mut self.content {
+        if let PartWriter::Text { file, buffer, written_bytes, .. } = &mut self.content {
             file.write_all(buffer).map_err(|e| io_error(&self.path, "write", &e))?;
             *written_bytes += buffer.len() as u64;
             buffer.clear();
@@ -94,7 +94,7 @@ impl PartFile {
     /// since the last sync. Returns true after the first sync: the file's name may not be on disk yet.
     pub(super) fn sync(&mut self) -> Result<bool> {
         self.flush()?;
-        let Content::Text { file, written_bytes, synced_bytes, .. } = &mut self.content else { return Ok(false) };
+        let PartWriter::Text { file, written_bytes, synced_bytes, .. } = &mut self.content else { return Ok(false) };
         if written_bytes == synced_bytes {
             return Ok(false);
         }
@@ -104,7 +104,7 @@ impl PartFile {
 
     /// Whether the file can only be read once it is complete.
     pub(super) fn needs_its_end(&self) -> bool {
-        matches!(self.content, Content::Parquet(_))
+        matches!(self.content, PartWriter::Parquet(_))
     }
 
     /// Where the file is.
@@ -115,8 +115,8 @@ impl PartFile {
     /// Size so far.
     pub(super) fn bytes(&self) -> u64 {
         match &self.content {
-            Content::Text { buffer, written_bytes, .. } => written_bytes + buffer.len() as u64,
-            Content::Parquet(writer) => (writer.bytes_written() + writer.in_progress_size()) as u64,
+            PartWriter::Text { buffer, written_bytes, .. } => written_bytes + buffer.len() as u64,
+            PartWriter::Parquet(writer) => (writer.bytes_written() + writer.in_progress_size()) as u64,
         }
     }
 
@@ -124,8 +124,8 @@ impl PartFile {
     pub(super) fn complete(mut self) -> Result<DiskFile> {
         self.flush()?;
         let file = match self.content {
-            Content::Text { file, .. } => file,
-            Content::Parquet(writer) => writer.into_inner().map_err(|e| parquet_error(&self.path, &e))?,
+            PartWriter::Text { file, .. } => file,
+            PartWriter::Parquet(writer) => writer.into_inner().map_err(|e| parquet_error(&self.path, &e))?,
         };
         file.sync()?;
         Ok(file)
@@ -178,7 +178,7 @@ mod tests {
     use crate::format::json::JsonOptions;
 
     fn synced(file: &PartFile) -> u64 {
-        let Content::Text { synced_bytes, .. } = &file.content else { panic!("no text") };
+        let PartWriter::Text { synced_bytes, .. } = &file.content else { panic!("no text") };
         *synced_bytes
     }
 

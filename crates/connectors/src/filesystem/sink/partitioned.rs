@@ -128,7 +128,6 @@ impl PartitionedSink {
         })
     }
 
-    /// The writer of a folder, which is opened if it is not.
     fn opened(&mut self, folder: &Path) -> Result<&mut Writer> {
         if !self.open.contains_key(folder) {
             let writer = self.writer(folder)?;

@@ -238,7 +238,6 @@ fn committed(name: &OsString, prefix: &str) -> Option<(u32, u64)> {
     Some((number(task)?, number(epoch)?))
 }
 
-/// The names in a folder.
 fn names(folder: &Path) -> Result<Vec<OsString>> {
     let failed = |e: std::io::Error| io_error(folder, "list", &e);
     let entries = fs::read_dir(folder).map_err(failed)?;

@@ -98,7 +98,7 @@ impl Completion {
         let Some(success) = self.partitions.success.clone() else { return Ok(()) };
         let mut reached = watermark;
         if self.partitions.trigger == Trigger::PartitionTime {
-            self.say(watermark)?;
+            self.publish(watermark)?;
             reached = self.reached()?;
             if reached == EventTime::MAX {
                 // The last task is also responsible for the folders of the others.
@@ -117,7 +117,7 @@ impl Completion {
     }
 
     /// Publishes the progress of this task.
-    fn say(&mut self, watermark: EventTime) -> Result<()> {
+    fn publish(&mut self, watermark: EventTime) -> Result<()> {
         let (task, tasks) = (self.task, self.tasks);
         let path = self.base.join(format!("{WATERMARK}{task}-of-{tasks}-{}", watermark.0));
         if self.said.as_ref() == Some(&path) || watermark == EventTime::MIN {

@@ -39,14 +39,14 @@ struct Texts {
 }
 
 /// A column under construction.
-enum Column {
+enum ColumnBuilder {
     Texts(Texts),
     Numbers(Numbers),
 }
 
 /// The projected columns, and the shared buffer of their texts for fields that contained doubled quotes.
 struct Building {
-    columns: Vec<Column>,
+    columns: Vec<ColumnBuilder>,
     extra: Vec<u8>,
 }
 
@@ -99,7 +99,7 @@ impl CsvDecoder {
                 column.push_null();
                 continue;
             }
-            if let Column::Numbers(numbers) = column
+            if let ColumnBuilder::Numbers(numbers) = column
                 && numbers.push(bytes, field.start, field.end)
             {
                 continue;
@@ -149,30 +149,30 @@ impl CsvDecoder {
     }
 }
 
-impl Column {
-    fn new(data_type: &DataType, rows: usize) -> Column {
+impl ColumnBuilder {
+    fn new(data_type: &DataType, rows: usize) -> ColumnBuilder {
         let texts = || Texts { views: Vec::with_capacity(rows), nulls: NullBufferBuilder::new(rows) };
-        Numbers::new(data_type, rows).map_or_else(|| Column::Texts(texts()), Column::Numbers)
+        Numbers::new(data_type, rows).map_or_else(|| ColumnBuilder::Texts(texts()), ColumnBuilder::Numbers)
     }
 
     fn push_null(&mut self) {
         match self {
-            Column::Texts(texts) => {
+            ColumnBuilder::Texts(texts) => {
                 texts.views.push(0);
                 texts.nulls.append_null();
             }
-            Column::Numbers(numbers) => numbers.push_null(),
+            ColumnBuilder::Numbers(numbers) => numbers.push_null(),
         }
     }
 
     #[inline(always)]
     fn push_text(&mut self, view: u128) {
         match self {
-            Column::Texts(texts) => {
+            ColumnBuilder::Texts(texts) => {
                 texts.views.push(view);
                 texts.nulls.append_non_null();
             }
-            Column::Numbers(numbers) => numbers.push_other(view),
+            ColumnBuilder::Numbers(numbers) => numbers.push_other(view),
         }
     }
 
@@ -185,8 +185,8 @@ impl Column {
             unsafe { StringViewArray::new_unchecked(ScalarBuffer::from(views), Arc::clone(buffers), nulls) }
         };
         match self {
-            Column::Numbers(numbers) => numbers.finish(|views| array(views, None)),
-            Column::Texts(mut texts) => convert(array(texts.views, texts.nulls.finish()), data_type),
+            ColumnBuilder::Numbers(numbers) => numbers.finish(|views| array(views, None)),
+            ColumnBuilder::Texts(mut texts) => convert(array(texts.views, texts.nulls.finish()), data_type),
         }
     }
 }
@@ -194,7 +194,7 @@ impl Column {
 impl Decode for CsvDecoder {
     fn decode(&mut self, records: &BinaryArray) -> Result<Decoded> {
         let fields = self.schema.fields();
-        let columns = fields.iter().map(|field| Column::new(field.data_type(), records.len())).collect();
+        let columns = fields.iter().map(|field| ColumnBuilder::new(field.data_type(), records.len())).collect();
         let mut building = Building { columns, extra: Vec::new() };
         let mut malformed = Vec::new();
         // For each row that could be split: its index among the records.

@@ -114,7 +114,7 @@ impl CsvEncoder {
 }
 
 /// A column as it is written.
-enum Column<'a> {
+enum CsvColumn<'a> {
     Texts(&'a StringViewArray),
     Times(Times<'a>),
     Others(ArrayFormatter<'a>),
@@ -132,8 +132,8 @@ struct Times<'a> {
     others: ArrayFormatter<'a>,
 }
 
-impl<'a> Column<'a> {
-    fn new(column: &'a ArrayRef, is_instant: bool, format: &'a FormatOptions<'_>) -> Result<Column<'a>> {
+impl<'a> CsvColumn<'a> {
+    fn new(column: &'a ArrayRef, is_instant: bool, format: &'a FormatOptions<'_>) -> Result<CsvColumn<'a>> {
         let others = ArrayFormatter::try_new(column, format)?;
         let times = |unit: &TimeUnit, others| {
             let (values, per_second, digits) = match unit {
@@ -145,9 +145,9 @@ impl<'a> Column<'a> {
             Times { values, per_second, digits, is_instant, second: None, text: String::new(), others }
         };
         Ok(match column.data_type() {
-            DataType::Utf8View => Column::Texts(column.as_string_view()),
-            DataType::Timestamp(unit, None) => Column::Times(times(unit, others)),
-            _ => Column::Others(others),
+            DataType::Utf8View => CsvColumn::Texts(column.as_string_view()),
+            DataType::Timestamp(unit, None) => CsvColumn::Times(times(unit, others)),
+            _ => CsvColumn::Others(others),
         })
     }
 }
@@ -187,7 +187,7 @@ impl Encode for CsvEncoder {
         let formats: Vec<_> = columns.iter().map(|(column, _)| text_format(column.data_type())).collect();
         let columns = columns.iter().zip(&formats);
         let columns =
-            columns.map(|((column, is_instant), format)| Ok((Column::new(column, *is_instant, format)?, column)));
+            columns.map(|((column, is_instant), format)| Ok((CsvColumn::new(column, *is_instant, format)?, column)));
         let mut columns = columns.collect::<Result<Vec<_>>>()?;
         let mut values = Vec::with_capacity(batch.num_rows() * (1 + batch.num_columns() * 12));
         let mut offsets = Vec::with_capacity(batch.num_rows() + 1);
@@ -203,12 +203,12 @@ impl Encode for CsvEncoder {
                 }
                 self.text.clear();
                 let written = match form {
-                    Column::Texts(texts) => {
+                    CsvColumn::Texts(texts) => {
                         self.write_text(texts.value(row).as_bytes(), &mut values);
                         continue;
                     }
-                    Column::Times(times) => times.write(row, &mut self.text),
-                    Column::Others(others) => others.value(row).write(&mut self.text),
+                    CsvColumn::Times(times) => times.write(row, &mut self.text),
+                    CsvColumn::Others(others) => others.value(row).write(&mut self.text),
                 };
                 written.map_err(|error| {
                     let name = batch.schema_ref().field(index).name();

@@ -54,11 +54,11 @@ pub(super) struct Units {
 }
 
 /// Consecutive records and the units of their columns.
-type Run = (Range<usize>, Vec<Unit>);
+type UnitRun = (Range<usize>, Vec<Unit>);
 
 impl Units {
     /// `None` if no column is a timestamp.
-    pub(super) fn of(row: &Fields) -> Option<Units> {
+    pub(super) fn new(row: &Fields) -> Option<Units> {
         let is_time = |field: &Arc<Field>| matches!(field.data_type(), DataType::Timestamp(..));
         let name = |field: &Arc<Field>| if is_time(field) { field.name().clone() } else { String::new() };
         let columns = row.iter().map(name).collect();
@@ -66,8 +66,8 @@ impl Units {
     }
 
     /// Divides records by their units.
-    pub(super) fn runs(&mut self, records: &BinaryArray) -> Vec<Run> {
-        let mut runs: Vec<Run> = Vec::new();
+    pub(super) fn runs(&mut self, records: &BinaryArray) -> Vec<UnitRun> {
+        let mut runs: Vec<UnitRun> = Vec::new();
         for record in 0..records.len() {
             if records.is_null(record) {
                 match runs.last_mut() {
@@ -161,7 +161,9 @@ pub(super) fn beyond(sides: &[&StructArray], row: &Fields, units: &[Unit]) -> Ve
 
 /// Numbers converted to times.
 pub(super) fn to_times(numbers: &ArrayRef, unit: Unit, data_type: &DataType) -> Result<ArrayRef> {
-    let DataType::Timestamp(to, zone) = data_type else { return Err(Error::internal("a unit of what is no time")) };
+    let DataType::Timestamp(to, zone) = data_type else {
+        return Err(Error::internal("a unit of what is no time"));
+    };
     let numbers = numbers.as_primitive::<Int64Type>();
     fn scaled<T>(numbers: &Int64Array, unit: Unit, per_second: i64) -> PrimitiveArray<T>
     where

@@ -11,7 +11,7 @@ use anabranch_model::{Error, Result};
 use arrow::datatypes::{DataType, Fields};
 
 use super::keys::Keys;
-use super::kind::Kind;
+use super::kind::ValueKind;
 use crate::format::lanes::Lanes;
 use crate::format::view::{EXTRA, view};
 
@@ -23,17 +23,17 @@ pub(super) const ROOT: ColumnId = 0;
 
 /// All nodes of a schema, and the text they share.
 pub(super) struct Columns {
-    nodes: Vec<Column>,
+    nodes: Vec<Node>,
     /// Text that the input does not contain literally: strings with escapes, decoded binary.
     extra: Vec<u8>,
 }
 
 /// One node: a column of the schema, a field of a struct, the elements of a list.
-pub(super) struct Column {
+pub(super) struct Node {
     /// Its name with those of its parents, for messages.
     pub(super) path: String,
     pub(super) nullable: bool,
-    pub(super) kind: Kind,
+    pub(super) kind: ValueKind,
     data_type: DataType,
     validity: Validity,
     values: Values,
@@ -145,10 +145,10 @@ impl Columns {
     }
 
     fn add(&mut self, path: &str, data_type: &DataType, nullable: bool) -> Result<ColumnId> {
-        let kind = Kind::new(path, data_type)?;
+        let kind = ValueKind::new(path, data_type)?;
         let id = self.nodes.len();
         let values = Values::new(&kind);
-        self.nodes.push(Column {
+        self.nodes.push(Node {
             path: path.to_owned(),
             nullable,
             kind,
@@ -195,7 +195,7 @@ impl Columns {
         }
     }
 
-    pub(super) fn column(&self, id: ColumnId) -> &Column {
+    pub(super) fn column(&self, id: ColumnId) -> &Node {
         &self.nodes[id]
     }
 
@@ -228,7 +228,7 @@ impl Columns {
 
     /// Marks a field of `id` as seen or not; returns its node and whether it was seen in this object before.
     #[inline(always)]
-    pub(super) fn see(&mut self, id: ColumnId, field: usize, seen: bool) -> Option<(ColumnId, bool)> {
+    pub(super) fn mark_seen(&mut self, id: ColumnId, field: usize, seen: bool) -> Option<(ColumnId, bool)> {
         let object = self.nodes[id].object.as_mut()?;
         let before = std::mem::replace(&mut object.seen[field], if seen { object.number } else { 0 });
         Some((object.fields[field], before == object.number))
@@ -402,21 +402,21 @@ impl Object {
 }
 
 impl Values {
-    fn new(kind: &Kind) -> Self {
+    fn new(kind: &ValueKind) -> Self {
         match kind {
-            Kind::Text | Kind::BinaryView => Values::Views(Vec::new()),
-            Kind::Boolean
-            | Kind::Integer { .. }
-            | Kind::Unsigned64
-            | Kind::Date
-            | Kind::Time(_)
-            | Kind::Timestamp(_) => Values::Integers(Vec::new()),
-            Kind::Float32 | Kind::Float64 => Values::Floats(Vec::new()),
-            Kind::Decimal { .. } => Values::Decimals(Vec::new()),
-            Kind::OwnedText | Kind::Binary => Values::Bytes { ends: Ends::default(), data: Vec::new() },
+            ValueKind::Text | ValueKind::BinaryView => Values::Views(Vec::new()),
+            ValueKind::Boolean
+            | ValueKind::Integer { .. }
+            | ValueKind::Unsigned64
+            | ValueKind::Date
+            | ValueKind::Time(_)
+            | ValueKind::Timestamp(_) => Values::Integers(Vec::new()),
+            ValueKind::Float32 | ValueKind::Float64 => Values::Floats(Vec::new()),
+            ValueKind::Decimal { .. } => Values::Decimals(Vec::new()),
+            ValueKind::OwnedText | ValueKind::Binary => Values::Bytes { ends: Ends::default(), data: Vec::new() },
             // The element's node is known once it has been added.
-            Kind::List | Kind::Map => Values::List { ends: Ends::default(), element: ROOT },
-            Kind::Struct => Values::Struct,
+            ValueKind::List | ValueKind::Map => Values::List { ends: Ends::default(), element: ROOT },
+            ValueKind::Struct => Values::Struct,
         }
     }
 }

@@ -62,7 +62,7 @@ const AHEAD: usize = 2_048;
 
 /// The progress in decoding an array.
 #[derive(Default)]
-struct Progress {
+struct DecodeProgress {
     rows: usize,
     malformed: Vec<(usize, String)>,
 }
@@ -98,7 +98,7 @@ impl JsonDecoder {
     /// The processor must have AVX2, BMI1 and BMI2.
     #[cfg(target_arch = "x86_64")]
     #[target_feature(enable = "avx2,bmi1,bmi2")]
-    unsafe fn rows_avx2(&mut self, records: &BinaryArray) -> Progress {
+    unsafe fn rows_avx2(&mut self, records: &BinaryArray) -> DecodeProgress {
         // SAFETY: same contract.
         unsafe { self.rows::<crate::format::lanes::Avx2>(records) }
     }
@@ -106,11 +106,11 @@ impl JsonDecoder {
     /// # Safety
     /// The processor must have the instructions of `L`.
     #[inline(always)]
-    unsafe fn rows<L: Scan>(&mut self, records: &BinaryArray) -> Progress {
+    unsafe fn rows<L: Scan>(&mut self, records: &BinaryArray) -> DecodeProgress {
         let memory = records.values().as_slice();
         let offsets = records.value_offsets();
         let mut scratch = std::mem::take(&mut self.scratch);
-        let mut progress = Progress::default();
+        let mut progress = DecodeProgress::default();
         let mut fitted = 0;
         for index in 0..records.len() {
             let (start, end) = (offsets[index] as usize, offsets[index + 1] as usize);
@@ -176,7 +176,7 @@ impl JsonDecoder {
 
     /// Reads record `index` with the general parser, and learns its layout if `learns`.
     #[inline(never)]
-    fn row(&mut self, records: &BinaryArray, index: usize, progress: &mut Progress, learns: bool) {
+    fn row(&mut self, records: &BinaryArray, index: usize, progress: &mut DecodeProgress, learns: bool) {
         if records.is_null(index) {
             progress.malformed.push((index, "the record is null: an object is missing".to_owned()));
             return;
@@ -220,7 +220,7 @@ fn pad<'a>(record: &[u8], offset: usize, scratch: &'a mut Vec<u8>) -> Option<Pad
 impl Decode for JsonDecoder {
     fn decode(&mut self, records: &BinaryArray) -> Result<Decoded> {
         self.columns.begin(records.len());
-        let Progress { rows, malformed } = match self.instructions {
+        let DecodeProgress { rows, malformed } = match self.instructions {
             #[cfg(target_arch = "x86_64")]
             // SAFETY: the processor was checked for these instructions.
             Instructions::Avx2 => unsafe { self.rows_avx2(records) },
@@ -231,7 +231,7 @@ impl Decode for JsonDecoder {
             Instructions::Portable => unsafe { self.rows::<crate::format::lanes::Portable>(records) },
             #[cfg(test)]
             Instructions::None => {
-                let mut progress = Progress::default();
+                let mut progress = DecodeProgress::default();
                 (0..records.len()).for_each(|index| self.row(records, index, &mut progress, false));
                 progress
             }

@@ -10,7 +10,7 @@ use arrow::buffer::{Buffer, OffsetBuffer, ScalarBuffer};
 use arrow::datatypes::{DataType, Fields, SchemaRef};
 
 use super::datetime::TimestampFormat;
-use super::kind::Kind;
+use super::kind::ValueKind;
 use crate::format::Encode;
 
 mod cells;
@@ -36,7 +36,7 @@ pub struct JsonEncoder {
 struct Field {
     /// The text before its value: the brace or comma, the key and the colon.
     before: Vec<u8>,
-    kind: Kind,
+    kind: ValueKind,
     children: Vec<Field>,
 }
 
@@ -85,7 +85,7 @@ impl Field {
             DataType::List(element) => vec![Field::new(vec![b','], &format!("{path}[]"), element.data_type())?],
             _ => Vec::new(),
         };
-        Ok(Field { before, kind: Kind::new(path, data_type)?, children })
+        Ok(Field { before, kind: ValueKind::new(path, data_type)?, children })
     }
 }
 

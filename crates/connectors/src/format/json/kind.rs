@@ -8,7 +8,7 @@ use super::datetime::{Time, Timestamp};
 
 /// The kind of a column's values.
 #[derive(Clone, Copy, Debug)]
-pub(super) enum Kind {
+pub(super) enum ValueKind {
     Boolean,
     /// A signed integer, or an unsigned one of less than 64 bits.
     Integer {
@@ -38,14 +38,14 @@ pub(super) enum Kind {
     Map,
 }
 
-impl Kind {
+impl ValueKind {
     /// The kind of a type; an unsupported one is an error that names the column.
     pub(super) fn new(path: &str, data_type: &DataType) -> Result<Self> {
-        fn integer<T: Into<i64>>(min: T, max: T) -> Kind {
-            Kind::Integer { min: min.into(), max: max.into() }
+        fn integer<T: Into<i64>>(min: T, max: T) -> ValueKind {
+            ValueKind::Integer { min: min.into(), max: max.into() }
         }
         Ok(match data_type {
-            DataType::Boolean => Kind::Boolean,
+            DataType::Boolean => ValueKind::Boolean,
             DataType::Int8 => integer(i8::MIN, i8::MAX),
             DataType::Int16 => integer(i16::MIN, i16::MAX),
             DataType::Int32 => integer(i32::MIN, i32::MAX),
@@ -53,23 +53,23 @@ impl Kind {
             DataType::UInt8 => integer(0, u8::MAX),
             DataType::UInt16 => integer(0, u16::MAX),
             DataType::UInt32 => integer(0, u32::MAX),
-            DataType::UInt64 => Kind::Unsigned64,
-            DataType::Float32 => Kind::Float32,
-            DataType::Float64 => Kind::Float64,
-            DataType::Decimal128(precision, scale) => Kind::Decimal { precision: *precision, scale: *scale },
-            DataType::Utf8View => Kind::Text,
-            DataType::Utf8 => Kind::OwnedText,
-            DataType::BinaryView => Kind::BinaryView,
-            DataType::Binary => Kind::Binary,
-            DataType::Date32 => Kind::Date,
-            DataType::Time32(unit) | DataType::Time64(unit) => Kind::Time(Time::new(*unit)),
+            DataType::UInt64 => ValueKind::Unsigned64,
+            DataType::Float32 => ValueKind::Float32,
+            DataType::Float64 => ValueKind::Float64,
+            DataType::Decimal128(precision, scale) => ValueKind::Decimal { precision: *precision, scale: *scale },
+            DataType::Utf8View => ValueKind::Text,
+            DataType::Utf8 => ValueKind::OwnedText,
+            DataType::BinaryView => ValueKind::BinaryView,
+            DataType::Binary => ValueKind::Binary,
+            DataType::Date32 => ValueKind::Date,
+            DataType::Time32(unit) | DataType::Time64(unit) => ValueKind::Time(Time::new(*unit)),
             DataType::Timestamp(unit, zone) => {
-                Kind::Timestamp(Timestamp::new(*unit, zone.as_deref()).map_err(|error| error.at(place(path)))?)
+                ValueKind::Timestamp(Timestamp::new(*unit, zone.as_deref()).map_err(|error| error.at(place(path)))?)
             }
-            DataType::Struct(_) => Kind::Struct,
-            DataType::List(_) => Kind::List,
+            DataType::Struct(_) => ValueKind::Struct,
+            DataType::List(_) => ValueKind::List,
             DataType::Map(entries, _) => match entries.data_type() {
-                DataType::Struct(parts) if parts.len() == 2 && is_text(parts[0].data_type()) => Kind::Map,
+                DataType::Struct(parts) if parts.len() == 2 && is_text(parts[0].data_type()) => ValueKind::Map,
                 _ => {
                     let name = sql_name(data_type);
                     return Err(Error::user(format!("the JSON format has no {name}: the keys of objects are texts"))
@@ -90,17 +90,17 @@ impl Kind {
     /// The type in the user's terms.
     pub(super) fn name(self) -> &'static str {
         match self {
-            Kind::Boolean => "a boolean",
-            Kind::Integer { .. } | Kind::Unsigned64 => "an integer",
-            Kind::Float32 | Kind::Float64 => "a number",
-            Kind::Decimal { .. } => "a decimal number",
-            Kind::Text | Kind::OwnedText => "a string",
-            Kind::BinaryView | Kind::Binary => "a string of base64",
-            Kind::Date => "a date like \"2020-01-31\"",
-            Kind::Time(_) => "a time like \"10:20:30\"",
-            Kind::Timestamp(_) => "a timestamp or epoch milliseconds",
-            Kind::Struct | Kind::Map => "an object",
-            Kind::List => "an array",
+            ValueKind::Boolean => "a boolean",
+            ValueKind::Integer { .. } | ValueKind::Unsigned64 => "an integer",
+            ValueKind::Float32 | ValueKind::Float64 => "a number",
+            ValueKind::Decimal { .. } => "a decimal number",
+            ValueKind::Text | ValueKind::OwnedText => "a string",
+            ValueKind::BinaryView | ValueKind::Binary => "a string of base64",
+            ValueKind::Date => "a date like \"2020-01-31\"",
+            ValueKind::Time(_) => "a time like \"10:20:30\"",
+            ValueKind::Timestamp(_) => "a timestamp or epoch milliseconds",
+            ValueKind::Struct | ValueKind::Map => "an object",
+            ValueKind::List => "an array",
         }
     }
 }

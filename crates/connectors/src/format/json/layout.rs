@@ -10,7 +10,7 @@
 
 use super::column::{ColumnId, Columns, ROOT};
 use super::datetime::{EPOCH_MS_MAX, EPOCH_MS_MIN};
-use super::kind::Kind;
+use super::kind::ValueKind;
 use super::token::{Padded, space_end};
 use super::trace::{Leaf, Shape, Trace};
 use crate::format::lanes::{Lanes, WIDTH};
@@ -22,7 +22,6 @@ pub(super) enum Action {
     SkipText,
     /// A string's view.
     Text,
-    /// Skip an integer.
     SkipInteger,
     /// An integer of at most 64 bits.
     Integer,
@@ -145,17 +144,17 @@ impl Step {
         let (mut min, mut max) = (i64::MIN, i64::MAX);
         let action = match (leaf.shape, leaf.target.map(|target| columns.column(target).kind)) {
             (Shape::Text, None) => Action::SkipText,
-            (Shape::Text, Some(Kind::Text)) => Action::Text,
+            (Shape::Text, Some(ValueKind::Text)) => Action::Text,
             (Shape::Integer, None) => Action::SkipInteger,
-            (Shape::Integer, Some(Kind::Integer { min: least, max: most })) => {
+            (Shape::Integer, Some(ValueKind::Integer { min: least, max: most })) => {
                 (min, max) = (least, most);
                 Action::Integer
             }
-            (Shape::Integer, Some(Kind::Unsigned64)) => {
+            (Shape::Integer, Some(ValueKind::Unsigned64)) => {
                 min = 0;
                 Action::Integer
             }
-            (Shape::Integer, Some(Kind::Timestamp(timestamp))) if timestamp.is_millisecond() => {
+            (Shape::Integer, Some(ValueKind::Timestamp(timestamp))) if timestamp.is_millisecond() => {
                 (min, max) = (EPOCH_MS_MIN, EPOCH_MS_MAX);
                 Action::Integer
             }
@@ -172,7 +171,7 @@ impl Step {
 /// The layouts of a stream.
 #[derive(Debug)]
 pub(super) struct Layouts {
-    known: Vec<Known>,
+    known: Vec<KnownLayout>,
     /// The last layout that matched.
     current: usize,
     clock: u64,
@@ -186,7 +185,7 @@ pub(super) struct Layouts {
 }
 
 #[derive(Debug)]
-struct Known {
+struct KnownLayout {
     layout: Layout,
     fitted: u64,
 }
@@ -287,7 +286,7 @@ impl Layouts {
     pub(super) fn learn(&mut self, layout: Layout) {
         self.lessons -= 1;
         self.clock += 1;
-        let known = Known { layout, fitted: self.clock };
+        let known = KnownLayout { layout, fitted: self.clock };
         if self.known.len() < Self::KEPT {
             self.current = self.known.len();
             self.known.push(known);

@@ -66,14 +66,14 @@ impl Parser<'_> {
         let mut more = self.first(b'}')?;
         while more {
             let field = self.key(id, &mut key)?;
-            match field.and_then(|field| Some((field, self.columns.see(id, field, true)?))) {
+            match field.and_then(|field| Some((field, self.columns.mark_seen(id, field, true)?))) {
                 Some((field, (child, seen_before))) => {
                     if seen_before && let Some(trace) = &mut self.trace {
                         trace.repeatable = false;
                     }
                     let presence = self.value(child, slot).map_err(|fault| fault.in_column(child))?;
                     if presence == Presence::Null && !self.columns.column(child).nullable {
-                        self.columns.see(id, field, false);
+                        self.columns.mark_seen(id, field, false);
                     }
                 }
                 None => self.skip()?,

@@ -6,7 +6,7 @@
 
 use super::column::{ColumnId, Columns, ROOT};
 use super::datetime::{EPOCH_MS_MAX, EPOCH_MS_MIN, TimestampFormat};
-use super::kind::Kind;
+use super::kind::ValueKind;
 use super::number::number;
 use super::parser::{DEPTH_MAX, Parser, Presence};
 use super::text::unescape;
@@ -130,7 +130,7 @@ unsafe fn object<L: Scan>(s: &mut Scanner<'_>, id: ColumnId, slot: usize, pos: u
         if at >= record.bytes.len() {
             return OTHER;
         }
-        pos = match field.and_then(|field| s.columns.see(id, field, true)) {
+        pos = match field.and_then(|field| s.columns.mark_seen(id, field, true)) {
             Some((child, seen_before)) => {
                 count += usize::from(!seen_before);
                 // SAFETY: same contract.
@@ -223,16 +223,16 @@ unsafe fn value<L: Scan>(s: &mut Scanner<'_>, id: ColumnId, slot: usize, pos: us
     // SAFETY: same contract; `pos` is in the record.
     let end = unsafe {
         match s.columns.column(id).kind {
-            Kind::Text if byte == b'"' => text::<L>(s, id, slot, pos + 1),
-            Kind::Integer { min, max } => integer_into::<L>(s, id, slot, pos, min, max),
-            Kind::Unsigned64 => integer_into::<L>(s, id, slot, pos, 0, i64::MAX),
-            Kind::Timestamp(timestamp) if timestamp.is_millisecond() && byte != b'"' => {
+            ValueKind::Text if byte == b'"' => text::<L>(s, id, slot, pos + 1),
+            ValueKind::Integer { min, max } => integer_into::<L>(s, id, slot, pos, min, max),
+            ValueKind::Unsigned64 => integer_into::<L>(s, id, slot, pos, 0, i64::MAX),
+            ValueKind::Timestamp(timestamp) if timestamp.is_millisecond() && byte != b'"' => {
                 integer_into::<L>(s, id, slot, pos, EPOCH_MS_MIN, EPOCH_MS_MAX)
             }
-            Kind::Float64 => float::<L>(s, id, slot, pos),
-            Kind::Decimal { precision, scale } => decimal::<L>(s, id, slot, pos, precision, scale),
-            Kind::Boolean => boolean(s, id, slot, pos),
-            Kind::Struct if byte == b'{' && depth < DEPTH_MAX => L::object(s, id, slot, pos + 1, depth + 1),
+            ValueKind::Float64 => float::<L>(s, id, slot, pos),
+            ValueKind::Decimal { precision, scale } => decimal::<L>(s, id, slot, pos, precision, scale),
+            ValueKind::Boolean => boolean(s, id, slot, pos),
+            ValueKind::Struct if byte == b'{' && depth < DEPTH_MAX => L::object(s, id, slot, pos + 1, depth + 1),
             _ => OTHER,
         }
     };

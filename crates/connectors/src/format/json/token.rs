@@ -280,7 +280,6 @@ pub(super) unsafe fn fixed<L: Lanes>(record: Padded<'_>, at: usize) -> (Fixed, u
     (Fixed { negative: whole.at > at, digits, fraction: fraction as u32 }, end)
 }
 
-/// Whether `word` is at `at`, in the record.
 #[inline(always)]
 pub(super) fn has_word(record: Padded<'_>, at: usize, word: &[u8]) -> bool {
     record.bytes.get(at..at + word.len()) == Some(word)

@@ -6,7 +6,7 @@ use super::base64;
 use super::column::ColumnId;
 use super::datetime::{Time, Timestamp, parse_date};
 use super::fault::{Fault, Read, shown};
-use super::kind::Kind;
+use super::kind::ValueKind;
 use super::number::{integer, number, scaled};
 use super::parser::{Parser, Presence};
 use super::text::{Span, string, unescape};
@@ -47,7 +47,7 @@ impl<'a> Parser<'a> {
         }
         let kind = self.columns.column(id).kind;
         let shape = match kind {
-            Kind::Struct => {
+            ValueKind::Struct => {
                 if self.peek() != Some(b'{') {
                     return Err(self.expected(kind.name()));
                 }
@@ -55,7 +55,7 @@ impl<'a> Parser<'a> {
                 self.object(id, slot)?;
                 return Ok(Presence::Value);
             }
-            Kind::List => {
+            ValueKind::List => {
                 if self.peek() != Some(b'[') {
                     return Err(self.expected(kind.name()));
                 }
@@ -64,7 +64,7 @@ impl<'a> Parser<'a> {
                 self.trace = trace;
                 Shape::Other
             }
-            Kind::Map => {
+            ValueKind::Map => {
                 if self.peek() != Some(b'{') {
                     return Err(self.expected(kind.name()));
                 }
@@ -73,16 +73,16 @@ impl<'a> Parser<'a> {
                 self.trace = trace;
                 Shape::Other
             }
-            Kind::Text | Kind::OwnedText => self.text(id, slot, kind)?,
-            Kind::Binary | Kind::BinaryView => self.binary(id, slot, kind)?,
-            Kind::Boolean => self.boolean(id, slot)?,
-            Kind::Integer { min, max } => self.integer(id, slot, i128::from(min), i128::from(max))?,
-            Kind::Unsigned64 => self.integer(id, slot, 0, i128::from(u64::MAX))?,
-            Kind::Float32 | Kind::Float64 => self.float(id, slot, kind)?,
-            Kind::Decimal { precision, scale } => self.decimal(id, slot, precision, scale)?,
-            Kind::Date => self.date(id, slot)?,
-            Kind::Time(time) => self.time(id, slot, time)?,
-            Kind::Timestamp(timestamp) => self.timestamp(id, slot, timestamp)?,
+            ValueKind::Text | ValueKind::OwnedText => self.text(id, slot, kind)?,
+            ValueKind::Binary | ValueKind::BinaryView => self.binary(id, slot, kind)?,
+            ValueKind::Boolean => self.boolean(id, slot)?,
+            ValueKind::Integer { min, max } => self.integer(id, slot, i128::from(min), i128::from(max))?,
+            ValueKind::Unsigned64 => self.integer(id, slot, 0, i128::from(u64::MAX))?,
+            ValueKind::Float32 | ValueKind::Float64 => self.float(id, slot, kind)?,
+            ValueKind::Decimal { precision, scale } => self.decimal(id, slot, precision, scale)?,
+            ValueKind::Date => self.date(id, slot)?,
+            ValueKind::Time(time) => self.time(id, slot, time)?,
+            ValueKind::Timestamp(timestamp) => self.timestamp(id, slot, timestamp)?,
         };
         self.note(start, Some(id), shape);
         Ok(Presence::Value)
@@ -128,7 +128,7 @@ impl<'a> Parser<'a> {
         Ok(())
     }
 
-    fn quoted(&mut self, kind: Kind) -> Read<Span> {
+    fn quoted(&mut self, kind: ValueKind) -> Read<Span> {
         if self.peek() != Some(b'"') {
             return Err(self.expected(kind.name()));
         }
@@ -137,13 +137,13 @@ impl<'a> Parser<'a> {
         Ok(span)
     }
 
-    fn text(&mut self, id: ColumnId, slot: usize, kind: Kind) -> Read<Shape> {
+    fn text(&mut self, id: ColumnId, slot: usize, kind: ValueKind) -> Read<Shape> {
         if self.peek() != Some(b'"') {
             return self.other_text(id, slot, kind);
         }
         let span = self.quoted(kind)?;
         let bytes = self.bytes;
-        if matches!(kind, Kind::Text) && !span.escaped {
+        if matches!(kind, ValueKind::Text) && !span.escaped {
             let view = view(&bytes[span.start..span.end], INPUT, (self.offset + span.start) as u32);
             self.columns.set_view(id, slot, view);
         } else {
@@ -153,7 +153,7 @@ impl<'a> Parser<'a> {
     }
 
     /// Another value than a string is the text of it, without the white space between its parts.
-    fn other_text(&mut self, id: ColumnId, slot: usize, kind: Kind) -> Read<Shape> {
+    fn other_text(&mut self, id: ColumnId, slot: usize, kind: ValueKind) -> Read<Shape> {
         let start = self.pos;
         if !self.peek().is_some_and(|byte| byte.is_ascii_alphanumeric() || b"{[-".contains(&byte)) {
             return Err(self.expected(kind.name()));
@@ -180,7 +180,7 @@ impl<'a> Parser<'a> {
         Ok(Shape::Other)
     }
 
-    fn binary(&mut self, id: ColumnId, slot: usize, kind: Kind) -> Read<Shape> {
+    fn binary(&mut self, id: ColumnId, slot: usize, kind: ValueKind) -> Read<Shape> {
         let span = self.quoted(kind)?;
         let bytes = self.bytes;
         let mut unescaped = Vec::new();
@@ -200,7 +200,7 @@ impl<'a> Parser<'a> {
     }
 
     /// Reads a number, a word or a string that contains one.
-    fn scalar(&mut self, kind: Kind) -> Read<Scalar<'a>> {
+    fn scalar(&mut self, kind: ValueKind) -> Read<Scalar<'a>> {
         let start = self.pos;
         match self.peek() {
             Some(b'"') => {
@@ -230,11 +230,11 @@ impl<'a> Parser<'a> {
 
     fn boolean(&mut self, id: ColumnId, slot: usize) -> Read<Shape> {
         let start = self.pos;
-        let scalar = self.scalar(Kind::Boolean)?;
+        let scalar = self.scalar(ValueKind::Boolean)?;
         let value = match &*scalar.text {
             b"true" => true,
             b"false" => false,
-            _ => return Err(self.wrong(start, Kind::Boolean)),
+            _ => return Err(self.wrong(start, ValueKind::Boolean)),
         };
         self.columns.set_integer(id, slot, i64::from(value));
         Ok(Shape::Other)
@@ -266,7 +266,7 @@ impl<'a> Parser<'a> {
         number(&scalar.text, 0).filter(|number| number.end == scalar.text.len()).map(|number| number.integer)
     }
 
-    fn float(&mut self, id: ColumnId, slot: usize, kind: Kind) -> Read<Shape> {
+    fn float(&mut self, id: ColumnId, slot: usize, kind: ValueKind) -> Read<Shape> {
         let start = self.pos;
         let scalar = self.scalar(kind)?;
         let named = match &*scalar.text {
@@ -282,7 +282,7 @@ impl<'a> Parser<'a> {
         let text = str::from_utf8(&scalar.text).ok().filter(|_| self.number_in(&scalar).is_some());
         let value = text.and_then(|text| match kind {
             // Rounded once, not first to 64 bits.
-            Kind::Float32 => text.parse::<f32>().ok().map(f64::from),
+            ValueKind::Float32 => text.parse::<f32>().ok().map(f64::from),
             _ => text.parse().ok(),
         });
         let Some(value) = value else { return Err(self.wrong(start, kind)) };
@@ -295,7 +295,7 @@ impl<'a> Parser<'a> {
 
     fn decimal(&mut self, id: ColumnId, slot: usize, precision: u8, scale: i8) -> Read<Shape> {
         let start = self.pos;
-        let kind = Kind::Decimal { precision, scale };
+        let kind = ValueKind::Decimal { precision, scale };
         let scalar = self.scalar(kind)?;
         if self.number_in(&scalar).is_none() {
             return Err(self.wrong(start, kind));
@@ -310,9 +310,9 @@ impl<'a> Parser<'a> {
 
     fn date(&mut self, id: ColumnId, slot: usize) -> Read<Shape> {
         let start = self.pos;
-        let scalar = self.scalar(Kind::Date)?;
+        let scalar = self.scalar(ValueKind::Date)?;
         let Some(days) = parse_date(&scalar.text).filter(|_| scalar.quoted) else {
-            return Err(self.wrong(start, Kind::Date));
+            return Err(self.wrong(start, ValueKind::Date));
         };
         self.columns.set_integer(id, slot, i64::from(days));
         Ok(Shape::Other)
@@ -320,9 +320,9 @@ impl<'a> Parser<'a> {
 
     fn time(&mut self, id: ColumnId, slot: usize, time: Time) -> Read<Shape> {
         let start = self.pos;
-        let scalar = self.scalar(Kind::Time(time))?;
+        let scalar = self.scalar(ValueKind::Time(time))?;
         let Some(value) = time.parse(&scalar.text).filter(|_| scalar.quoted) else {
-            return Err(self.wrong(start, Kind::Time(time)));
+            return Err(self.wrong(start, ValueKind::Time(time)));
         };
         self.columns.set_integer(id, slot, value);
         Ok(Shape::Other)
@@ -330,7 +330,7 @@ impl<'a> Parser<'a> {
 
     fn timestamp(&mut self, id: ColumnId, slot: usize, timestamp: Timestamp) -> Read<Shape> {
         let start = self.pos;
-        let kind = Kind::Timestamp(timestamp);
+        let kind = ValueKind::Timestamp(timestamp);
         let scalar = self.scalar(kind)?;
         let value = match self.number_in(&scalar) {
             Some(true) => {
@@ -351,7 +351,7 @@ impl<'a> Parser<'a> {
     }
 
     #[cold]
-    fn wrong(&self, start: usize, kind: Kind) -> Box<Fault> {
+    fn wrong(&self, start: usize, kind: ValueKind) -> Box<Fault> {
         Fault::new(start, format!("expected {}, found {}", kind.name(), shown(self.bytes, start)))
     }
 

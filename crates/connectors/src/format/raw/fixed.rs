@@ -16,7 +16,7 @@ pub(super) struct Fixed {
 
 impl Fixed {
     /// The format of a type whose values have a fixed length.
-    pub(super) fn of(data_type: &DataType, little_endian: bool) -> Option<Fixed> {
+    pub(super) fn for_type(data_type: &DataType, little_endian: bool) -> Option<Fixed> {
         let width = match data_type {
             DataType::Boolean | DataType::Int8 => 1,
             DataType::Int16 => 2,
@@ -101,7 +101,7 @@ mod tests {
         for (column, bytes) in cases {
             let reversed: Vec<u8> = bytes.iter().rev().copied().collect();
             for (little_endian, bytes) in [(false, bytes), (true, &reversed)] {
-                let fixed = Fixed::of(column.data_type(), little_endian).unwrap();
+                let fixed = Fixed::for_type(column.data_type(), little_endian).unwrap();
                 let records = fixed.encode(&column).unwrap();
                 assert_eq!(records.value(0), bytes, "{column:?}");
                 assert_eq!(fixed.decode(&records).unwrap(), (Arc::clone(&column), Vec::new()));
@@ -111,7 +111,7 @@ mod tests {
 
     #[test]
     fn a_record_of_another_length_is_malformed_and_null_is_no_record() {
-        let fixed = Fixed::of(&DataType::Int32, false).unwrap();
+        let fixed = Fixed::for_type(&DataType::Int32, false).unwrap();
         let records = BinaryArray::from_opt_vec(vec![Some(b"\0\0\0\x07"), Some(b"7"), None]);
         let (values, malformed) = fixed.decode(&records).unwrap();
         assert_eq!(values.as_ref(), &Int32Array::from(vec![7]) as &dyn Array);

@@ -51,7 +51,6 @@ struct Event {
 }
 
 impl AdEvents {
-    /// The requested events.
     fn draw(&self, request: &Request) -> impl Iterator<Item = Event> + '_ {
         let timeline = request.timeline;
         // Partitions and rows start their sequences of random numbers far apart.
@@ -146,8 +145,8 @@ impl Generate for AdEvents {
 
 /// Maps `bits` random bits to `0..of`.
 #[inline]
-fn pick(random: u64, bits: u32, of: usize) -> u32 {
-    ((random * of as u64) >> bits) as u32
+fn pick(random: u64, bits: u32, choices: usize) -> u32 {
+    ((random * choices as u64) >> bits) as u32
 }
 
 #[inline]

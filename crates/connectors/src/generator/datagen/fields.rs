@@ -24,19 +24,19 @@ const EXPRESSION_BYTES: u64 = 64;
 
 /// A column, or a part of one.
 #[derive(Clone, Debug)]
-pub(in crate::generator) struct Column {
+pub(in crate::generator) struct GeneratedColumn {
     /// The seed of its random numbers.
     pub(in crate::generator) key: u64,
     pub(in crate::generator) data_type: DataType,
     pub(in crate::generator) null_rate: f64,
-    pub(in crate::generator) content: Content,
+    pub(in crate::generator) content: Generated,
     /// Number of values, if it is a sequence.
     pub(in crate::generator) values_max: Option<u64>,
 }
 
 /// The values of a column.
 #[derive(Clone, Debug)]
-pub(in crate::generator) enum Content {
+pub(in crate::generator) enum Generated {
     Boolean,
     /// Both bounds are values.
     Integer {
@@ -64,14 +64,14 @@ pub(in crate::generator) enum Content {
     },
     List {
         length: u32,
-        item: Box<Column>,
+        item: Box<GeneratedColumn>,
     },
     Map {
         length: u32,
-        key: Box<Column>,
-        value: Box<Column>,
+        key: Box<GeneratedColumn>,
+        value: Box<GeneratedColumn>,
     },
-    Row(Vec<Column>),
+    Row(Vec<GeneratedColumn>),
     /// An expression of `faker`, and its column, for messages.
     Expression {
         expression: Expression,
@@ -86,20 +86,20 @@ pub(in crate::generator) struct Length {
     pub(super) varies: bool,
 }
 
-impl Column {
+impl GeneratedColumn {
     /// Approximate memory of a value.
     pub(super) fn bytes(&self) -> u64 {
         match &self.content {
-            Content::Text(length) | Content::Bytes(length) => u64::from(length.most).max(VALUE_BYTES),
-            Content::List { length, item } => {
+            Generated::Text(length) | Generated::Bytes(length) => u64::from(length.most).max(VALUE_BYTES),
+            Generated::List { length, item } => {
                 u64::from(*length).saturating_mul(item.bytes()).saturating_add(VALUE_BYTES)
             }
-            Content::Map { length, key, value } => {
+            Generated::Map { length, key, value } => {
                 let entry = key.bytes().saturating_add(value.bytes());
                 u64::from(*length).saturating_mul(entry).saturating_add(VALUE_BYTES)
             }
-            Content::Row(fields) => fields.iter().map(Column::bytes).fold(1, u64::saturating_add),
-            Content::Expression { .. } => EXPRESSION_BYTES,
+            Generated::Row(fields) => fields.iter().map(GeneratedColumn::bytes).fold(1, u64::saturating_add),
+            Generated::Expression { .. } => EXPRESSION_BYTES,
             _ => VALUE_BYTES,
         }
     }
@@ -109,10 +109,10 @@ impl Column {
 type UnreadOptions<'a> = BTreeMap<&'a str, &'a str>;
 
 /// The columns of a table.
-pub(super) fn columns(declared: &SchemaRef, options: Vec<(&str, &str)>, seed: u64) -> Result<Vec<Column>> {
+pub(super) fn columns(declared: &SchemaRef, options: Vec<(&str, &str)>, seed: u64) -> Result<Vec<GeneratedColumn>> {
     let mut left: UnreadOptions<'_> = options.into_iter().collect();
-    let of = |field: &std::sync::Arc<Field>| FieldPath { path: field.name(), field, seed }.read(&mut left);
-    let columns = declared.fields().iter().map(of).collect::<Result<Vec<_>>>()?;
+    let column = |field: &std::sync::Arc<Field>| FieldPath { path: field.name(), field, seed }.read(&mut left);
+    let columns = declared.fields().iter().map(column).collect::<Result<Vec<_>>>()?;
     check_bytes(declared, &columns)?;
     let Some(unknown) = left.keys().next() else { return Ok(columns) };
     let error = Error::user(format!("option 'fields.{unknown}' is of no column, or does not fit the column's type"));
@@ -125,8 +125,8 @@ pub(super) fn columns(declared: &SchemaRef, options: Vec<(&str, &str)>, seed: u6
 }
 
 /// Fails if a row would take too much memory.
-fn check_bytes(declared: &SchemaRef, columns: &[Column]) -> Result<()> {
-    let bytes = columns.iter().map(Column::bytes).fold(0, u64::saturating_add);
+fn check_bytes(declared: &SchemaRef, columns: &[GeneratedColumn]) -> Result<()> {
+    let bytes = columns.iter().map(GeneratedColumn::bytes).fold(0, u64::saturating_add);
     let widest = columns.iter().zip(declared.fields()).max_by_key(|(column, _)| column.bytes());
     let Some((_, field)) = widest.filter(|_| bytes > ROW_BYTES_MAX) else { return Ok(()) };
     let (mb, mb_max) = (bytes.div_ceil(1 << 20), ROW_BYTES_MAX >> 20);
@@ -145,7 +145,7 @@ struct FieldPath<'a> {
 }
 
 impl FieldPath<'_> {
-    fn read(&self, left: &mut UnreadOptions<'_>) -> Result<Column> {
+    fn read(&self, left: &mut UnreadOptions<'_>) -> Result<GeneratedColumn> {
         let data_type = self.field.data_type().clone();
         let kinds = [("random", false), ("sequence", true)];
         let kind = self.option(left, "kind", "'random' or 'sequence'", |text| {
@@ -160,17 +160,17 @@ impl FieldPath<'_> {
                 .remedy("leave the option out, or declare it without NOT NULL"));
         }
         let (content, values_max) = match kind {
-            Some(true) => self.sequence(left).map(|(start, values)| (Content::Sequence { start }, Some(values)))?,
+            Some(true) => self.sequence(left).map(|(start, values)| (Generated::Sequence { start }, Some(values)))?,
             _ => (self.random(left)?, None),
         };
         let key = hash_bytes(self.seed, self.path.as_bytes());
-        Ok(Column { key, data_type, null_rate, content, values_max })
+        Ok(GeneratedColumn { key, data_type, null_rate, content, values_max })
     }
 
-    fn random(&self, left: &mut UnreadOptions<'_>) -> Result<Content> {
+    fn random(&self, left: &mut UnreadOptions<'_>) -> Result<Generated> {
         let whole = |min: i64, max: i64| (min, max);
         Ok(match self.field.data_type() {
-            DataType::Boolean => Content::Boolean,
+            DataType::Boolean => Generated::Boolean,
             DataType::Int8 => self.integer(left, whole(i8::MIN.into(), i8::MAX.into()))?,
             DataType::Int16 => self.integer(left, whole(i16::MIN.into(), i16::MAX.into()))?,
             DataType::Int32 => self.integer(left, whole(i32::MIN.into(), i32::MAX.into()))?,
@@ -178,33 +178,34 @@ impl FieldPath<'_> {
             DataType::Float32 => self.float(left, f64::from(f32::MAX))?,
             DataType::Float64 => self.float(left, f64::MAX)?,
             DataType::Decimal128(precision, scale) => self.decimal(left, *precision, *scale)?,
-            DataType::Utf8View | DataType::Utf8 => Content::Text(self.varying(left)?),
-            DataType::Binary => Content::Bytes(self.varying(left)?),
-            DataType::Date32 | DataType::Time32(_) | DataType::Time64(_) => Content::Time { past_ms: 0 },
+            DataType::Utf8View | DataType::Utf8 => Generated::Text(self.varying(left)?),
+            DataType::Binary => Generated::Bytes(self.varying(left)?),
+            DataType::Date32 | DataType::Time32(_) | DataType::Time64(_) => Generated::Time { past_ms: 0 },
             DataType::Timestamp(..) => {
                 let parse = |text: &str| parse_duration(text, Some(Duration::from_millis(1)));
                 let past = self.option(left, "max-past", "a duration such as '5 s'", parse)?;
-                Content::Time { past_ms: past.map_or(0, |past| u64::try_from(past.as_millis()).unwrap_or(u64::MAX)) }
+                Generated::Time { past_ms: past.map_or(0, |past| u64::try_from(past.as_millis()).unwrap_or(u64::MAX)) }
             }
             DataType::List(item) => {
                 let length = self.length(left, COLLECTION_LENGTH)?;
-                Content::List { length, item: Box::new(self.part(left, "element", item)?) }
+                Generated::List { length, item: Box::new(self.generated_column(left, "element", item)?) }
             }
             DataType::Map(entries, _) => {
                 let length = self.length(left, COLLECTION_LENGTH)?;
                 let DataType::Struct(parts) = entries.data_type() else { return Err(self.unsupported()) };
-                let (key, value) = (self.part(left, "key", &parts[0])?, self.part(left, "value", &parts[1])?);
-                Content::Map { length, key: Box::new(key), value: Box::new(value) }
+                let (key, value) =
+                    (self.generated_column(left, "key", &parts[0])?, self.generated_column(left, "value", &parts[1])?);
+                Generated::Map { length, key: Box::new(key), value: Box::new(value) }
             }
             DataType::Struct(fields) => {
-                let fields = fields.iter().map(|field| self.part(left, field.name(), field));
-                Content::Row(fields.collect::<Result<_>>()?)
+                let fields = fields.iter().map(|field| self.generated_column(left, field.name(), field));
+                Generated::Row(fields.collect::<Result<_>>()?)
             }
             _ => return Err(self.unsupported()),
         })
     }
 
-    fn part(&self, left: &mut UnreadOptions<'_>, name: &str, field: &Field) -> Result<Column> {
+    fn generated_column(&self, left: &mut UnreadOptions<'_>, name: &str, field: &Field) -> Result<GeneratedColumn> {
         let path = format!("{}.{name}", self.path);
         let part = FieldPath { path: &path, field, seed: self.seed }.read(left)?;
         if part.values_max.is_some() {
@@ -249,32 +250,32 @@ impl FieldPath<'_> {
         Ok((start, end.abs_diff(start).saturating_add(1)))
     }
 
-    fn integer(&self, left: &mut UnreadOptions<'_>, (least, most): (i64, i64)) -> Result<Content> {
+    fn integer(&self, left: &mut UnreadOptions<'_>, (least, most): (i64, i64)) -> Result<Generated> {
         let fits = |text: &str| text.parse::<i64>().ok().filter(|value| (least..=most).contains(value));
         let expected = format!("a whole number from {least} to {most}");
         let min = self.option(left, "min", &expected, fits)?.unwrap_or(least);
         let max = self.option(left, "max", &expected, fits)?.unwrap_or(most);
         self.check_order(min <= max)?;
-        Ok(Content::Integer { min, max })
+        Ok(Generated::Integer { min, max })
     }
 
     /// Flink's default for the minimum is the smallest positive number.
-    fn float(&self, left: &mut UnreadOptions<'_>, most: f64) -> Result<Content> {
+    fn float(&self, left: &mut UnreadOptions<'_>, most: f64) -> Result<Generated> {
         let fits = |text: &str| text.parse::<f64>().ok().filter(|value| value.abs() <= most);
         let min = self.option(left, "min", "a number of its type", fits)?.unwrap_or(0.0);
         let max = self.option(left, "max", "a number of its type", fits)?.unwrap_or(most);
         self.check_order(min <= max)?;
-        Ok(Content::Float { min, max })
+        Ok(Generated::Float { min, max })
     }
 
-    fn decimal(&self, left: &mut UnreadOptions<'_>, precision: u8, scale: i8) -> Result<Content> {
+    fn decimal(&self, left: &mut UnreadOptions<'_>, precision: u8, scale: i8) -> Result<Generated> {
         let most = 10_i128.pow(u32::from(precision.min(38))) - 1;
         let unscaled = |text: &str| unscaled(text, scale).filter(|value| value.abs() <= most);
         let expected = format!("a number that fits {}", sql_name(self.field.data_type()));
         let min = self.option(left, "min", &expected, unscaled)?.unwrap_or(0);
         let max = self.option(left, "max", &expected, unscaled)?.unwrap_or(most);
         self.check_order(min <= max)?;
-        Ok(Content::Decimal { min, max })
+        Ok(Generated::Decimal { min, max })
     }
 
     fn check_order(&self, is_ordered: bool) -> Result<()> {

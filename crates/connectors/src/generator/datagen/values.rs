@@ -13,7 +13,7 @@ use arrow::compute::{CastOptions, cast_with_options, filter, nullif};
 use arrow::datatypes::DataType;
 use arrow::row::{RowConverter, SortField};
 
-use super::fields::{Column, Content, Length};
+use super::fields::{Generated, GeneratedColumn, Length};
 use crate::generator::faker;
 
 /// Distinguishes the random numbers for NULL and lengths from those for values.
@@ -52,7 +52,6 @@ pub(in crate::generator) fn random(key: u64, number: u64) -> Rng {
     Rng::new(hash_u64(key, number))
 }
 
-/// One of `min..=max`.
 fn between(bits: u64, min: i64, max: i64) -> i64 {
     let span = u128::from(max.abs_diff(min)) + 1;
     min.wrapping_add_unsigned(((u128::from(bits) * span) >> 64) as u64)
@@ -64,34 +63,34 @@ fn fraction(bits: u64) -> f64 {
 }
 
 /// The values of a column in these cells.
-pub(super) fn generate(column: &Column, cells: &Cells) -> Result<ArrayRef> {
+pub(super) fn generate(column: &GeneratedColumn, cells: &Cells) -> Result<ArrayRef> {
     let key = column.key;
     let values: ArrayRef = match &column.content {
-        Content::Boolean => Arc::new(BooleanArray::from_iter(cells.bits(key).map(|bits| Some(bits >> 63 == 1)))),
-        Content::Integer { min, max } => {
+        Generated::Boolean => Arc::new(BooleanArray::from_iter(cells.bits(key).map(|bits| Some(bits >> 63 == 1)))),
+        Generated::Integer { min, max } => {
             Arc::new(Int64Array::from_iter_values(cells.bits(key).map(|bits| between(bits, *min, *max))))
         }
-        Content::Float { min, max } => {
+        Generated::Float { min, max } => {
             // `max - min` may be infinite.
-            let of = |bits| (min * (1.0 - fraction(bits)) + max * fraction(bits)).clamp(*min, *max);
-            Arc::new(Float64Array::from_iter_values(cells.bits(key).map(of)))
+            let value = |bits| (min * (1.0 - fraction(bits)) + max * fraction(bits)).clamp(*min, *max);
+            Arc::new(Float64Array::from_iter_values(cells.bits(key).map(value)))
         }
-        Content::Decimal { min, max } => decimals(column, cells, *min, *max)?,
-        Content::Text(length) => texts(key, cells, *length)?,
-        Content::Bytes(length) => bytes(key, cells, *length)?,
-        Content::Time { past_ms } => {
+        Generated::Decimal { min, max } => decimals(column, cells, *min, *max)?,
+        Generated::Text(length) => texts(key, cells, *length)?,
+        Generated::Bytes(length) => bytes(key, cells, *length)?,
+        Generated::Time { past_ms } => {
             let past = cells.bits(key).map(|bits| between(bits, 0, i64::try_from(*past_ms).unwrap_or(i64::MAX)));
             let times = cells.times_ms.iter().zip(past).map(|(time, past)| time.saturating_sub(past));
             Arc::new(TimestampMillisecondArray::from_iter_values(times).with_timezone_opt(zone(&column.data_type)))
         }
-        Content::Sequence { start } => {
+        Generated::Sequence { start } => {
             let values = cells.numbers.iter().map(|number| start.wrapping_add_unsigned(*number));
             Arc::new(Int64Array::from_iter_values(values))
         }
-        Content::List { length, item } => list(column, cells, *length, item)?,
-        Content::Map { length, key, value } => map(column, cells, *length, (key, value))?,
-        Content::Row(fields) => row(column, cells, fields)?,
-        Content::Expression { expression, path } => faker::generate(expression, path, column, cells)?,
+        Generated::List { length, item } => list(column, cells, *length, item)?,
+        Generated::Map { length, key, value } => map(column, cells, *length, (key, value))?,
+        Generated::Row(fields) => row(column, cells, fields)?,
+        Generated::Expression { expression, path } => faker::generate(expression, path, column, cells)?,
     };
     let values = if *values.data_type() == column.data_type {
         values
@@ -110,7 +109,7 @@ fn zone(data_type: &DataType) -> Option<Arc<str>> {
     if let DataType::Timestamp(_, zone) = data_type { zone.clone() } else { None }
 }
 
-fn decimals(column: &Column, cells: &Cells, min: i128, max: i128) -> Result<ArrayRef> {
+fn decimals(column: &GeneratedColumn, cells: &Cells, min: i128, max: i128) -> Result<ArrayRef> {
     let wrong = || Error::internal("a decimal of another type");
     let DataType::Decimal128(precision, scale) = column.data_type else { return Err(wrong()) };
     // Bounds have up to 127 bits.
@@ -168,7 +167,7 @@ fn bytes(key: u64, cells: &Cells, length: Length) -> Result<ArrayRef> {
     Ok(Arc::new(BinaryArray::try_new(offsets, bytes.into(), None)?))
 }
 
-fn list(column: &Column, cells: &Cells, length: u32, item: &Column) -> Result<ArrayRef> {
+fn list(column: &GeneratedColumn, cells: &Cells, length: u32, item: &GeneratedColumn) -> Result<ArrayRef> {
     let DataType::List(field) = &column.data_type else { return Err(Error::internal("a list of another type")) };
     let items = generate(item, &cells.inner(length))?;
     let offsets = OffsetBuffer::from_repeated_length(length as usize, cells.len());
@@ -176,7 +175,12 @@ fn list(column: &Column, cells: &Cells, length: u32, item: &Column) -> Result<Ar
 }
 
 /// Of entries with equal keys, the first one stays.
-fn map(column: &Column, cells: &Cells, length: u32, (key, value): (&Column, &Column)) -> Result<ArrayRef> {
+fn map(
+    column: &GeneratedColumn,
+    cells: &Cells,
+    length: u32,
+    (key, value): (&GeneratedColumn, &GeneratedColumn),
+) -> Result<ArrayRef> {
     let wrong = || Error::internal("a map of another type");
     let DataType::Map(entries, is_sorted) = &column.data_type else { return Err(wrong()) };
     let DataType::Struct(fields) = entries.data_type() else { return Err(wrong()) };
@@ -200,7 +204,7 @@ fn map(column: &Column, cells: &Cells, length: u32, (key, value): (&Column, &Col
     Ok(Arc::new(MapArray::try_new(Arc::clone(entries), offsets, pairs, None, *is_sorted)?))
 }
 
-fn row(column: &Column, cells: &Cells, parts: &[Column]) -> Result<ArrayRef> {
+fn row(column: &GeneratedColumn, cells: &Cells, parts: &[GeneratedColumn]) -> Result<ArrayRef> {
     let DataType::Struct(fields) = &column.data_type else { return Err(Error::internal("a row of another type")) };
     let arrays = parts.iter().map(|part| generate(part, cells)).collect::<Result<Vec<_>>>()?;
     Ok(Arc::new(StructArray::try_new(fields.clone(), arrays, None)?))

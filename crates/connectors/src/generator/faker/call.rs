@@ -83,7 +83,6 @@ pub(super) enum Moment {
     Between { from_ms: i64, to_ms: i64 },
 }
 
-/// One of `min..=max`.
 pub(super) fn between(random: &mut Rng, min: i64, max: i64) -> i64 {
     let span = u128::from(max.abs_diff(min)) + 1;
     min.wrapping_add_unsigned(((u128::from(random.next_u64()) * span) >> 64) as u64)

@@ -29,7 +29,7 @@ fn refusal(columns: &[(&str, DataType)], options: &[(&str, &str)]) -> String {
 /// The column of an expression.
 fn values(data_type: DataType, expression: &str) -> Result<ArrayRef> {
     let (_, columns) = read(&spec(&[("fields.x.expression", expression)]), &schema(&[("x", data_type)]))?;
-    let Content::Expression { expression, path } = &columns[0].content else { panic!("no expression") };
+    let Generated::Expression { expression, path } = &columns[0].content else { panic!("no expression") };
     let cells = Cells { numbers: (0..ROWS as u64).collect(), times_ms: vec![NOW_MS; ROWS] };
     generate(expression, path, &columns[0], &cells)
 }

@@ -231,7 +231,6 @@ impl Events {
         }
     }
 
-    /// The extra text of a bid.
     pub(super) fn bid_extra(&self, bid: &Bid, text: &mut String) {
         padding(&mut bid.texts.clone(), 32, self.shape.bid_bytes, text);
     }

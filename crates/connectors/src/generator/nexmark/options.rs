@@ -5,7 +5,7 @@ use anabranch_dataflow::ConnectorSpec;
 use anabranch_model::{Error, Result};
 
 use super::events::Shape;
-use super::tables::Kind;
+use super::tables::EventKind;
 use crate::Options;
 use crate::generator::load::{DEFAULT_START_MS, Load};
 
@@ -14,19 +14,18 @@ const PUBLISHED_RATE: u64 = 10_000;
 /// Largest size of an event.
 const MOST_BYTES: u64 = 1 << 20;
 
-/// A table of Nexmark.
 pub(super) struct NexmarkTable {
     pub(super) load: Load,
     pub(super) shape: Shape,
     /// The kind of event if the table has only one.
-    pub(super) kind: Option<Kind>,
+    pub(super) kind: Option<EventKind>,
 }
 
 /// The table that the options describe.
 pub(super) fn read(spec: &ConnectorSpec) -> Result<NexmarkTable> {
     let mut options = Options::new(spec);
     let mut load = Load::read(&mut options)?;
-    let kinds = [("person", Kind::Person), ("auction", Kind::Auction), ("bid", Kind::Bid)];
+    let kinds = [("person", EventKind::Person), ("auction", EventKind::Auction), ("bid", EventKind::Bid)];
     let kind = options.choice("table", &kinds)?;
     pace(&mut options, &mut load)?;
     let shape = shape(&mut options)?;

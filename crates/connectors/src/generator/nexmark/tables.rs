@@ -18,29 +18,29 @@ use super::events::{Auction, Bid, Channel, Events, Shape};
 
 /// Kinds of events, by their number in `event_type`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Kind {
+pub(super) enum EventKind {
     Person,
     Auction,
     Bid,
 }
 
-const KINDS: [Kind; 3] = [Kind::Person, Kind::Auction, Kind::Bid];
+const KINDS: [EventKind; 3] = [EventKind::Person, EventKind::Auction, EventKind::Bid];
 
-impl Kind {
-    fn of_event(event: u64, shape: &Shape) -> Kind {
+impl EventKind {
+    fn of_event(event: u64, shape: &Shape) -> EventKind {
         match event % shape.turn() {
-            at if at < shape.persons => Kind::Person,
-            at if at < shape.persons + shape.auctions => Kind::Auction,
-            _ => Kind::Bid,
+            at if at < shape.persons => EventKind::Person,
+            at if at < shape.persons + shape.auctions => EventKind::Auction,
+            _ => EventKind::Bid,
         }
     }
 
     /// The first event of the kind in a turn, and the number of its events.
     fn share(self, shape: &Shape) -> (u64, u64) {
         match self {
-            Kind::Person => (0, shape.persons),
-            Kind::Auction => (shape.persons, shape.auctions),
-            Kind::Bid => (shape.persons + shape.auctions, shape.bids),
+            EventKind::Person => (0, shape.persons),
+            EventKind::Auction => (shape.persons, shape.auctions),
+            EventKind::Bid => (shape.persons + shape.auctions, shape.bids),
         }
     }
 
@@ -61,7 +61,7 @@ impl Kind {
         use DataType::{Int64, Timestamp, Utf8View};
         let time = Timestamp(TimeUnit::Millisecond, None);
         let columns: Vec<(&str, DataType)> = match self {
-            Kind::Person => vec![
+            EventKind::Person => vec![
                 ("id", Int64),
                 ("name", Utf8View),
                 ("emailAddress", Utf8View),
@@ -71,7 +71,7 @@ impl Kind {
                 ("dateTime", time),
                 ("extra", Utf8View),
             ],
-            Kind::Auction => vec![
+            EventKind::Auction => vec![
                 ("id", Int64),
                 ("itemName", Utf8View),
                 ("description", Utf8View),
@@ -83,7 +83,7 @@ impl Kind {
                 ("category", Int64),
                 ("extra", Utf8View),
             ],
-            Kind::Bid => vec![
+            EventKind::Bid => vec![
                 ("auction", Int64),
                 ("bidder", Int64),
                 ("price", Int64),
@@ -103,20 +103,21 @@ impl Kind {
 
     fn column_name(self) -> &'static str {
         match self {
-            Kind::Person => "person",
-            Kind::Auction => "auction",
-            Kind::Bid => "bid",
+            EventKind::Person => "person",
+            EventKind::Auction => "auction",
+            EventKind::Bid => "bid",
         }
     }
 
     /// The columns `wanted` of events of this kind.
     pub(super) fn columns(self, events: &Events, texts: &Texts, rows: &Places, wanted: &[usize]) -> Vec<ArrayRef> {
-        let column = |index: &usize, of: &dyn Fn(usize) -> ArrayRef| match self.fields(true)[*index].name().as_str() {
+        let column = |index: &usize, other: &dyn Fn(usize) -> ArrayRef| match self.fields(true)[*index].name().as_str()
+        {
             "dateTime" => rows.times(rows.numbers.iter().map(|number| events.time_ms(*number))),
-            _ => of(*index),
+            _ => other(*index),
         };
         match self {
-            Kind::Person => {
+            EventKind::Person => {
                 let id = || rows.integers(rows.numbers.iter().map(|number| events.person_id(*number)));
                 let persons = OnceCell::new();
                 let of_person = |index| {
@@ -131,17 +132,17 @@ impl Kind {
                         _ => rows.texts(all, |r, text| text.push_str(&r.extra)),
                     }
                 };
-                let of = |index| if index == 0 { id() } else { of_person(index) };
-                wanted.iter().map(|index| column(index, &of)).collect()
+                let other = |index| if index == 0 { id() } else { of_person(index) };
+                wanted.iter().map(|index| column(index, &other)).collect()
             }
-            Kind::Auction => {
+            EventKind::Auction => {
                 let id = || rows.integers(rows.numbers.iter().map(|number| events.auction_id(*number)));
                 let (numbers, texts) = (OnceCell::new(), OnceCell::new());
                 let all = || rows.numbers.iter().map(|number| events.auction(*number)).collect::<Vec<Auction>>();
                 let auctions = || numbers.get_or_init(all);
                 let all = || auctions().iter().map(|auction| events.auction_texts(auction)).collect::<Vec<_>>();
                 let texts = || texts.get_or_init(all);
-                let of = |index| match index {
+                let other = |index| match index {
                     0 => id(),
                     1 => rows.texts(texts(), |r, text| text.push_str(&r.item)),
                     2 => rows.texts(texts(), |r, text| text.push_str(&r.description)),
@@ -152,12 +153,12 @@ impl Kind {
                     8 => rows.integers(auctions().iter().map(|r| r.category)),
                     _ => rows.texts(texts(), |r, text| text.push_str(&r.extra)),
                 };
-                wanted.iter().map(|index| column(index, &of)).collect()
+                wanted.iter().map(|index| column(index, &other)).collect()
             }
-            Kind::Bid => {
+            EventKind::Bid => {
                 let bids = OnceCell::new();
                 let bids = || bids.get_or_init(|| rows.numbers.iter().map(|n| events.bid(*n)).collect::<Vec<Bid>>());
-                let of = |index| match index {
+                let other = |index| match index {
                     0 => rows.integers(bids().iter().map(|r| r.auction)),
                     1 => rows.integers(bids().iter().map(|r| r.bidder)),
                     2 => rows.integers(bids().iter().map(Bid::price)),
@@ -168,7 +169,7 @@ impl Kind {
                     }
                     _ => rows.texts(bids(), |r, text| events.bid_extra(r, text)),
                 };
-                wanted.iter().map(|index| column(index, &of)).collect()
+                wanted.iter().map(|index| column(index, &other)).collect()
             }
         }
     }
@@ -221,7 +222,7 @@ impl Places {
     }
 
     /// The rows of a kind.
-    fn among(numbers: &[u64], kinds: &[Kind], kind: Kind) -> Self {
+    fn among(numbers: &[u64], kinds: &[EventKind], kind: EventKind) -> Self {
         let own = || (0..kinds.len()).filter(|row| kinds[*row] == kind);
         let nulls = NullBuffer::new(BooleanBuffer::collect_bool(kinds.len(), |row| kinds[row] == kind));
         Places {
@@ -305,7 +306,7 @@ pub(super) fn all_kinds_columns(
     numbers: &[u64],
     wanted: &[usize],
 ) -> Result<Vec<ArrayRef>> {
-    let kinds: Vec<Kind> = numbers.iter().map(|number| Kind::of_event(*number, shape)).collect();
+    let kinds: Vec<EventKind> = numbers.iter().map(|number| EventKind::of_event(*number, shape)).collect();
     let mut columns: Vec<Option<ArrayRef>> = vec![None; wanted.len()];
     let mut first = 1 + KINDS.len();
     for (index, kind) in KINDS.into_iter().enumerate() {

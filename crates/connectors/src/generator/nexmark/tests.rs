@@ -11,14 +11,15 @@ fn events() -> Events {
 
 #[test]
 fn rows_and_events_correspond() {
-    for kind in [Kind::Person, Kind::Auction, Kind::Bid] {
+    for kind in [EventKind::Person, EventKind::Auction, EventKind::Bid] {
         for row in 0..200 {
             let event = kind.event_of_row(row, &Shape::default());
             assert_eq!(kind.rows_within(event, &Shape::default()), row, "{kind:?}");
             assert_eq!(kind.rows_within(event + 1, &Shape::default()), row + 1, "{kind:?}");
         }
     }
-    let all = [Kind::Person, Kind::Auction, Kind::Bid].map(|kind| kind.rows_within(5000, &Shape::default()));
+    let all =
+        [EventKind::Person, EventKind::Auction, EventKind::Bid].map(|kind| kind.rows_within(5000, &Shape::default()));
     assert_eq!(all, [100, 300, 4600]);
 }
 
@@ -26,8 +27,8 @@ fn rows_and_events_correspond() {
 fn persons_and_auctions_are_numbered_without_gaps() {
     let shape = Shape::default();
     for row in 0..300 {
-        assert_eq!(events().person_id(Kind::Person.event_of_row(row, &shape)), 1000 + row as i64);
-        assert_eq!(events().auction_id(Kind::Auction.event_of_row(row, &shape)), 1000 + row as i64);
+        assert_eq!(events().person_id(EventKind::Person.event_of_row(row, &shape)), 1000 + row as i64);
+        assert_eq!(events().auction_id(EventKind::Auction.event_of_row(row, &shape)), 1000 + row as i64);
     }
 }
 
@@ -35,18 +36,18 @@ fn persons_and_auctions_are_numbered_without_gaps() {
 fn references_lead_to_what_exists_or_soon_will() {
     let shape = Shape::default();
     for row in 0..20_000 {
-        let event = Kind::Bid.event_of_row(row, &shape);
+        let event = EventKind::Bid.event_of_row(row, &shape);
         let bid = events().bid(event);
         let (auctions, persons) =
-            (Kind::Auction.rows_within(event, &shape) as i64, Kind::Person.rows_within(event, &shape) as i64);
+            (EventKind::Auction.rows_within(event, &shape) as i64, EventKind::Person.rows_within(event, &shape) as i64);
         assert!((1000..1000 + auctions + 11).contains(&bid.auction), "{}", bid.auction);
         assert!((1000..1000 + persons + 11).contains(&bid.bidder), "{}", bid.bidder);
         assert!((100..=100_000_000).contains(&bid.price()));
     }
     for row in 0..2000 {
-        let event = Kind::Auction.event_of_row(row, &shape);
+        let event = EventKind::Auction.event_of_row(row, &shape);
         let auction = events().auction(event);
-        let persons = Kind::Person.rows_within(event, &shape) as i64;
+        let persons = EventKind::Person.rows_within(event, &shape) as i64;
         assert!((1000..1000 + persons + 11).contains(&auction.seller), "{}", auction.seller);
         assert!((10..15).contains(&auction.category));
         assert!(auction.expires_ms > events().time_ms(event) && auction.reserve > auction.initial_bid);
@@ -56,7 +57,7 @@ fn references_lead_to_what_exists_or_soon_will() {
 #[test]
 fn half_of_the_bids_are_for_hot_auctions() {
     let shape = Shape::default();
-    let bids = (20_000..40_000).map(|row| events().bid(Kind::Bid.event_of_row(row, &shape)));
+    let bids = (20_000..40_000).map(|row| events().bid(EventKind::Bid.event_of_row(row, &shape)));
     let hot = bids.filter(|bid| bid.auction % 100 == 0).count();
     assert!((9_500..10_900).contains(&hot), "{hot} of 20000");
 }
@@ -67,7 +68,7 @@ fn a_channel_has_one_address() {
     let mut addresses = BTreeSet::new();
     let mut channels = BTreeSet::new();
     for row in 0..5000 {
-        let bid = events().bid(Kind::Bid.event_of_row(row, &shape));
+        let bid = events().bid(EventKind::Bid.event_of_row(row, &shape));
         let (mut channel, mut url) = (String::new(), String::new());
         bid.channel.name(&mut channel);
         events().url(bid.channel, &mut url);
@@ -83,10 +84,10 @@ fn proportions_are_kept() {
     let shape = Shape { persons: 3, auctions: 2, bids: 5, ..Shape::default() };
     let events = Events::new(7, shape.clone(), Timeline::At(0));
     for row in 0..200 {
-        assert_eq!(events.person_id(Kind::Person.event_of_row(row, &shape)), 1000 + row as i64);
-        assert_eq!(events.auction_id(Kind::Auction.event_of_row(row, &shape)), 1000 + row as i64);
+        assert_eq!(events.person_id(EventKind::Person.event_of_row(row, &shape)), 1000 + row as i64);
+        assert_eq!(events.auction_id(EventKind::Auction.event_of_row(row, &shape)), 1000 + row as i64);
     }
-    let all = [Kind::Person, Kind::Auction, Kind::Bid].map(|kind| kind.rows_within(1000, &shape));
+    let all = [EventKind::Person, EventKind::Auction, EventKind::Bid].map(|kind| kind.rows_within(1000, &shape));
     assert_eq!(all, [300, 200, 500]);
 }
 

@@ -4,9 +4,9 @@ use arrow::array::{ArrayRef, Int64Array, StringViewArray};
 
 use super::*;
 
-fn gathered() -> Gathered {
+fn gathered() -> RowBuffer {
     let columns = vec!["id".to_owned(), "name".to_owned()];
-    Gathered::new(Layout { table: "s.t".into(), columns, key: vec![0] }, Some(2))
+    RowBuffer::new(TargetTable { table: "s.t".into(), columns, key: vec![0] }, Some(2))
 }
 
 fn batch(rows: &[(i64, &str, i64)]) -> RecordBatch {
@@ -38,7 +38,7 @@ fn version_1_is_frozen() {
     let header = r#"{"columns":["id","name"],"has_gone":true,"key":[0],"table":"s.t"}"#;
     let expected = [b"ABJD\x01".as_slice(), &[65, 0, 0, 0], header.as_bytes(), b"0\tt\t7\ta\n"].concat();
     assert_eq!(bytes[..bytes.len() - 8], expected);
-    assert_eq!(Content::parse(&bytes).unwrap(), content);
+    assert_eq!(HeldRows::parse(&bytes).unwrap(), content);
 }
 
 #[test]
@@ -47,11 +47,11 @@ fn damage_is_noticed() {
     gathered.push(&batch(&[(7, "a", 1)])).unwrap();
     let bytes = gathered.take().unwrap().to_bytes();
     for length in 0..bytes.len() {
-        assert!(Content::parse(&bytes.slice(..length)).is_err(), "cut off after {length} bytes");
+        assert!(HeldRows::parse(&bytes.slice(..length)).is_err(), "cut off after {length} bytes");
     }
     for bit in 0..bytes.len() * 8 {
         let mut damaged = bytes.to_vec();
         damaged[bit / 8] ^= 1 << (bit % 8);
-        assert!(Content::parse(&damaged.into()).is_err(), "bit {bit} is wrong");
+        assert!(HeldRows::parse(&damaged.into()).is_err(), "bit {bit} is wrong");
     }
 }

@@ -30,7 +30,7 @@ fn held_attached() -> Vec<u8> {
 }
 
 fn read(content: &[u8]) -> Result<(String, Vec<Found>)> {
-    let content = Content::parse(content)?;
+    let content = HeldRecords::parse(content)?;
     let own = |record: Record<'_>| {
         let (key, value) = (record.content.key, record.content.value);
         (record.partition, key.map(<[u8]>::to_vec), value.map(<[u8]>::to_vec))
@@ -76,7 +76,7 @@ fn version_2_is_frozen() {
     let expected = b"ABKR\x02\x07results\x00\x02k\x02v\x01\x00\
         \x00\x02k\x02v\x00\x03\x05trace\x027\x05empty\x01\x04none\x00\x00\x00\x00\x00\x00\x03\0\0\0\0\0\0\0";
     assert_eq!(content[..content.len() - 8], expected[..]);
-    let read = Content::parse(&content).unwrap();
+    let read = HeldRecords::parse(&content).unwrap();
     let records: Vec<Outgoing<'_>> = read.records().map(|record| record.content).collect();
     assert_eq!(records, attached());
 }

@@ -92,7 +92,7 @@ unsafe fn described(event: *mut sys::rd_kafka_event_t, asked: usize) -> Vec<Resu
             let id = sys::rd_kafka_TopicDescription_topic_id(*topic);
             let id = match id.is_null() {
                 true => None,
-                false => TopicId::of(
+                false => TopicId::from_halves(
                     sys::rd_kafka_Uuid_most_significant_bits(id),
                     sys::rd_kafka_Uuid_least_significant_bits(id),
                 ),

@@ -10,11 +10,11 @@ use rdkafka::error::RDKafkaErrorCode;
 use super::super::client::patiently;
 use super::super::native::{Topic, describe};
 use super::super::partition::{Partition, Presence, partition_id};
-use super::super::position::{self, Known, Position};
+use super::super::position::{self, KnownPositions, Position};
 use super::super::start::BEGINNING;
 use super::super::table::Table;
 use super::super::topic_id::TopicId;
-use super::super::topics::{Found, may_be};
+use super::super::topics::{FoundTopic, may_be};
 use super::super::watch::Observation;
 use super::{KafkaSource, LAST_QUESTION, ReadTopic};
 
@@ -36,7 +36,7 @@ impl KafkaSource {
 
     /// Notifies the user of topics whose positions at the start are void or unverified. One task does so for
     /// all.
-    pub(super) fn notify_of_positions(&self, known: &Known) {
+    pub(super) fn notify_of_positions(&self, known: &KnownPositions) {
         let names = |topics: &BTreeSet<String>| topics.iter().map(String::as_str).collect::<Vec<_>>().join(", ");
         if self.index != 0 {
             return;
@@ -110,7 +110,7 @@ impl KafkaSource {
             match seen {
                 Observation::Silence => self.outage.begins(self.clock.now(), &self.client.context().reason()),
                 Observation::Topics { found, gone } => {
-                    self.outage.ends(self.clock.now());
+                    self.outage.ends();
                     gone.iter().try_for_each(|topic| self.lose_topic(topic))?;
                     found.iter().try_for_each(|topic| self.follow_topic(topic))?;
                 }
@@ -134,7 +134,7 @@ impl KafkaSource {
         Ok(())
     }
 
-    fn follow_topic(&mut self, found: &Found) -> Result<()> {
+    fn follow_topic(&mut self, found: &FoundTopic) -> Result<()> {
         let topic = match self.slots.topic(found.name.as_bytes()) {
             Some(topic) => topic,
             None if self.table.discovers => self.add_topic(found.name.clone(), found.id)?,
@@ -158,7 +158,7 @@ impl KafkaSource {
 
     /// A topic was created anew. The former topic may have been read already; if it was missing, the new one
     /// is read from its beginning.
-    fn renew_topic(&mut self, topic: usize, found: &Found) -> Result<()> {
+    fn renew_topic(&mut self, topic: usize, found: &FoundTopic) -> Result<()> {
         let is_read = self.partitions.iter().any(|partition| partition.topic == topic && partition.is_read());
         if is_read || !self.table.reads_renewed() {
             return Err(self.table.renewed(&found.name));

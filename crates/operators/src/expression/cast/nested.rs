@@ -158,7 +158,7 @@ struct Texts {
 }
 
 impl Texts {
-    fn of(array: &ArrayRef, safe: bool) -> Result<Self> {
+    fn new(array: &ArrayRef, safe: bool) -> Result<Self> {
         Ok(Texts { texts: text_of(array, safe)?, from: Arc::clone(array) })
     }
 
@@ -203,7 +203,7 @@ fn places(offsets: &[i32], row: usize) -> impl Iterator<Item = (&'static str, us
 /// Appends `[1, NULL, 3]` for each array.
 pub(super) fn lists(array: &ListArray, safe: bool, text: &mut StringViewBuilder) -> Result<()> {
     let array = &own_elements(array)?;
-    let elements = Texts::of(array.values(), safe)?;
+    let elements = Texts::new(array.values(), safe)?;
     enclosed(text, array.len(), ['[', ']'], |row, shown| {
         for (separator, place) in places(array.value_offsets(), row) {
             shown.push_str(separator);
@@ -217,7 +217,7 @@ pub(super) fn lists(array: &ListArray, safe: bool, text: &mut StringViewBuilder)
 /// Appends `{a=1, b=NULL}` for each map.
 pub(super) fn maps(array: &MapArray, safe: bool, text: &mut StringViewBuilder) -> Result<()> {
     let array = &own_entries(array)?;
-    let (keys, values) = (Texts::of(array.keys(), safe)?, Texts::of(array.values(), safe)?);
+    let (keys, values) = (Texts::new(array.keys(), safe)?, Texts::new(array.values(), safe)?);
     enclosed(text, array.len(), ['{', '}'], |row, shown| {
         for (separator, place) in places(array.value_offsets(), row) {
             shown.extend([separator, keys.get(place), "=", values.get(place)]);
@@ -230,7 +230,7 @@ pub(super) fn maps(array: &MapArray, safe: bool, text: &mut StringViewBuilder) -
 
 /// Appends `(1, NULL, x)` for each row.
 pub(super) fn rows(array: &StructArray, safe: bool, text: &mut StringViewBuilder) -> Result<()> {
-    let fields = array.columns().iter().map(|column| Texts::of(column, safe)).collect::<Result<Vec<_>>>()?;
+    let fields = array.columns().iter().map(|column| Texts::new(column, safe)).collect::<Result<Vec<_>>>()?;
     enclosed(text, array.len(), ['(', ')'], |row, shown| {
         for (place, field) in fields.iter().enumerate() {
             shown.push_str(if place > 0 { ", " } else { "" });

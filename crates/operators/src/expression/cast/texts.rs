@@ -132,7 +132,9 @@ pub(super) fn intervals(array: &ArrayRef, text: &mut StringViewBuilder) -> Resul
             numbers.as_primitive::<Int64Type>().iter().for_each(|number| append(number.map(|number| (0, ms(number)))));
         }
         _ => array.as_primitive::<IntervalMonthDayNanoType>().iter().for_each(|interval| {
-            append(interval.map(|of| (i64::from(of.months), i64::from(of.days) * DAY_MS + of.nanoseconds / 1_000_000)));
+            append(interval.map(|value| {
+                (i64::from(value.months), i64::from(value.days) * DAY_MS + value.nanoseconds / 1_000_000)
+            }));
         }),
     }
     Ok(())

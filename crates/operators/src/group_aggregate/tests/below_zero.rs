@@ -1,5 +1,5 @@
-//! Rows that are taken back before they come, as where several inputs meet: snapshots and the removal of
-//! groups keep what is owed.
+//! Retractions that arrive before their rows, as where several inputs meet: snapshots and the removal of
+//! groups keep negative counts.
 
 use super::*;
 
@@ -32,7 +32,7 @@ fn groups_below_zero_are_the_same_after_a_complete_and_an_incremental_snapshot()
                 now = counting(disk_bytes);
                 files.restore(&mut now, false, &mut |_| 0);
             }
-            // So many groups come and go that those without rows are removed.
+            // Enough groups come and go that groups without rows are removed.
             for key in 10..if many { 5_000 } else { 10 } {
                 feed(&mut now, &[(row(key, 1), 1), (row(key, 2), 1)], &mut out);
                 feed(&mut now, &[(row(key, 1), -1), (row(key, 2), -1)], &mut out);

@@ -13,8 +13,8 @@ fn distinct(disk_bytes: usize) -> GroupAggregate {
     GroupAggregate::new(&spec, &Functions::default(), &options).expect("an operator")
 }
 
-/// Every batch has rows of all groups. Each group is read once for a batch, and what the parts of a batch
-/// write is merged as it comes.
+/// Every batch has rows of all groups. Each group is read once per batch, and the writes of a batch's parts
+/// are merged at once.
 #[test]
 fn groups_that_all_batches_touch_are_read_once_and_leave_few_files() {
     let mut now = distinct(200_000);

@@ -1,4 +1,4 @@
-//! Groups that live for a time, against results of rows that are forgotten then.
+//! Groups with a time to live, against the results of rows that are then forgotten.
 
 use super::*;
 use crate::keyed_state::TimeToLive;
@@ -12,7 +12,7 @@ fn operator(weighted: bool, disk_bytes: Option<usize>, wall_ms: i64) -> GroupAgg
     operator
 }
 
-/// What there is, and what stays of groups that are forgotten.
+/// The present rows, and the results of forgotten groups.
 #[derive(Clone, Default)]
 struct Expected {
     rows: Vec<Row>,

@@ -16,7 +16,7 @@ struct Way {
     /// Rows are updated.
     weighted: bool,
     mini_batch_rows: Option<u64>,
-    /// Beyond so many bytes, state is on disk.
+    /// State of more bytes is on disk.
     disk_bytes: Option<usize>,
 }
 
@@ -67,7 +67,7 @@ fn batch(rows: &[Row]) -> RecordBatch {
 
 const DISK_BYTES: [Option<usize>; 3] = [None, Some(4_000), Some(40_000)];
 
-/// What is there at a watermark.
+/// The expected state at a watermark.
 #[derive(Clone, Default)]
 struct Expected {
     groups: BTreeMap<(i64, i64), Vec<i64>>,

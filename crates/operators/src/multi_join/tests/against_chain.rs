@@ -1,4 +1,4 @@
-//! What a chain of joins of two streams keeps and costs, for the same rows.
+//! The state and the cost of a chain of joins of two streams, for the same rows.
 
 use super::*;
 use crate::stream_join::StreamJoin;

@@ -1,4 +1,4 @@
-//! Partitions that live for a time, against the rows that each has had since it was forgotten.
+//! Partitions with a time to live, against the rows that each has had since it was last forgotten.
 
 use super::*;
 use crate::keyed_state::TimeToLive;
@@ -12,7 +12,7 @@ fn mortal(frame: Frame, time: Option<usize>, disk: Option<usize>, wall_ms: i64) 
     over
 }
 
-/// What each partition has had since it was forgotten, and when its last row came; rows that wait; the
+/// The rows of each partition since it was last forgotten, and the time of its last row; rows that wait; the
 /// watermark.
 #[derive(Clone)]
 struct Expected {

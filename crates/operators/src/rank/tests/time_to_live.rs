@@ -1,4 +1,4 @@
-//! Partitions that live for a time, against the first rows of what is not forgotten.
+//! Partitions with a time to live, against the first rows of those that are not forgotten.
 
 use super::*;
 use crate::keyed_state::TimeToLive;
@@ -13,7 +13,7 @@ fn operator(way: Way, disk_bytes: Option<usize>, wall_ms: i64) -> Box<dyn Operat
     operator
 }
 
-/// What there is, and what stays of partitions that are forgotten.
+/// The present rows, and the results of forgotten partitions.
 #[derive(Clone, Default)]
 struct Expected {
     rows: Vec<Row>,
@@ -43,7 +43,7 @@ impl Expected {
         all
     }
 
-    /// Rows that stay change a partition if they are among the first ones.
+    /// Without retractions, a row changes a partition if it is among the first ones.
     fn add(&mut self, way: Way, row: Row, time: i64) {
         let before = results(way, &self.rows);
         self.rows.push(row);

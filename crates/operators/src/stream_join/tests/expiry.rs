@@ -1,5 +1,5 @@
-//! Rows whose event times may be a bounded length apart: they are forgotten, and appear without a match, at
-//! the end of their time.
+//! Rows whose event times may be a bounded length apart: at the end of their time they are forgotten, and are
+//! emitted without a match.
 
 use anabranch_dataflow::ExpirySpec;
 use arrow::array::{Int64Array, TimestampMillisecondArray};
@@ -59,7 +59,7 @@ fn spec(way: Way) -> StreamJoinSpec {
 
 const DISK_BYTES: [Option<usize>; 3] = [None, Some(1000), Some(100_000)];
 
-/// Beyond so many bytes, state is on disk.
+/// State of more than `disk_bytes` is on disk.
 fn operator(way: Way, disk_bytes: Option<usize>) -> StreamJoin {
     StreamJoin::new(&spec(way), &Functions::default(), &options(disk_bytes)).expect("an operator")
 }
@@ -73,7 +73,7 @@ fn batch(rows: &[Row]) -> RecordBatch {
     RecordBatch::try_from_iter(["k", "t", "n"].into_iter().zip(columns)).expect("a batch")
 }
 
-/// Adds what the operator has to emit.
+/// Adds the rows that the operator emits.
 fn drain(found: &mut BTreeMap<Vec<Option<i64>>, i64>, join: &mut StreamJoin, mut out: Output) -> Option<EventTime> {
     while join.more(&mut out).expect("more") {}
     let mut passed = None;
@@ -192,7 +192,7 @@ fn run(seed: u64) {
     drain(&mut found, &mut now, out);
     let expected = results(way, &rows[0], &rows[1], i64::MAX / 2);
     assert!(found == expected, "seed {seed}, {way:?}, {disk:?}: {}", difference(&found, &expected));
-    assert_eq!((now.side(Of::Left).live, now.side(Of::Right).live), (0, 0), "seed {seed}");
+    assert_eq!((now.side(JoinSide::Left).live, now.side(JoinSide::Right).live), (0, 0), "seed {seed}");
 }
 
 #[test]
@@ -222,9 +222,9 @@ fn state_stays_flat_over_a_long_stream() {
         if second % 10 == 0 {
             files.take(&mut join, false);
         }
-        most = most.max(join.side(Of::Left).len() + join.side(Of::Right).len());
+        most = most.max(join.side(JoinSide::Left).len() + join.side(JoinSide::Right).len());
     }
-    // Those of ten seconds wait for the next snapshot.
+    // The rows of ten seconds wait for the next snapshot.
     assert!(most < 2500, "{most} rows");
     assert!(files.most_changes() <= 2, "files of rows that are over stay");
 }
@@ -239,7 +239,7 @@ fn more_rows_wait_than_fit_into_memory() {
     for step in 0..60 {
         let new: Vec<Row> = (0..500).map(|row| (step * 250 + row, step * 1000 + row, row % 3)).collect();
         for side in [0, 1] {
-            // One in two has a match.
+            // Every second row has a match.
             let of_side: Vec<Row> =
                 new.iter().filter(|row| row.0 % 2 == 0 || (row.0 / 2 + side) % 2 == 0).copied().collect();
             let mut out = Output::default();
@@ -263,7 +263,7 @@ fn more_rows_wait_than_fit_into_memory() {
     assert!(found == expected, "{} rows of {}", found.len(), expected.len());
 }
 
-/// A bound that reaches back makes the watermark wait: the pairs have event times as old as that.
+/// A lower bound below zero delays the watermark: the pairs may have event times as old as the bound allows.
 #[test]
 fn the_watermark_that_passes_on_is_late_by_the_delay() {
     let way = Way { kind: StreamJoinKind::Inner, from: -100, to: 0, of_windows: false };

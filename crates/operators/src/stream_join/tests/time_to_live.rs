@@ -1,4 +1,4 @@
-//! Rows that live for a time, against pairs of a row that comes with those that are there.
+//! Rows with a time to live: an arriving row is paired with the rows that are present.
 
 use super::*;
 use crate::keyed_state::TimeToLive;
@@ -14,7 +14,7 @@ fn operator(way: Way, disk_bytes: Option<usize>, wall_ms: i64) -> StreamJoin {
     join
 }
 
-/// A row that is there, how often, and when it came last.
+/// A present row, its count, and the time of its last arrival.
 type Kept = (Row, i64, i64);
 
 fn forget(kept: &mut [Vec<Kept>; 2], times: &[TimeToLive; 2]) -> usize {
@@ -25,7 +25,7 @@ fn forget(kept: &mut [Vec<Kept>; 2], times: &[TimeToLive; 2]) -> usize {
     before - kept[0].len() - kept[1].len()
 }
 
-/// Rows of a batch, of which some take back what is there.
+/// The rows of a batch, some of which retract present rows.
 fn drawn(kept: &[Kept], updating: bool, below: &mut impl FnMut(usize) -> usize) -> Vec<(Row, i64)> {
     let mut of_batch: Vec<(Row, i64)> = Vec::new();
     for _ in 0..below(6) {
@@ -88,7 +88,7 @@ fn run(seed: u64, disk_bytes: Option<usize>) -> usize {
                             *expected.entry(pair).or_default() += weight * copies * one;
                         }
                     }
-                    // A row that may be taken back is there once.
+                    // A row that may be retracted is present once.
                     match kept[side].iter_mut().find(|(other, ..)| updating[side] && other == row) {
                         Some((_, copies, time)) => (*copies, *time) = (*copies + weight, current),
                         // Only rows with a key are kept.
@@ -117,7 +117,7 @@ fn rows_on_disk_are_forgotten_too() {
     (1..=60).for_each(|seed| _ = run(seed, Some([1_000, 40_000, 1 << 30][seed as usize % 3])));
 }
 
-/// What was emitted of a row is taken back with it if the rows that it has met are still there.
+/// A retracted row retracts its pairs if the rows of these pairs are still present.
 #[test]
 fn a_forgotten_row_that_is_taken_back_takes_its_pairs_back() {
     let way = Way { kind: StreamJoinKind::Left, filter: false, nulls_equal: false, updating: [true, true] };
@@ -128,7 +128,7 @@ fn a_forgotten_row_that_is_taken_back_takes_its_pairs_back() {
     let pair = integral.clone();
     assert_eq!(pair, results(way, &[left], &[right]));
     join.processing_time(13_000).expect("a time");
-    assert_eq!((join.side(Of::Left).live, join.side(Of::Right).live), (0, 1));
+    assert_eq!((join.side(JoinSide::Left).live, join.side(JoinSide::Right).live), (0, 1));
     add(&mut integral, &mut join, 0, batch(&[(left, -1)], true));
     assert_eq!(integral, BTreeMap::new());
     add(&mut integral, &mut join, 0, batch(&[(left, 1)], true));

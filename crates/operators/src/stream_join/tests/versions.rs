@@ -68,7 +68,7 @@ fn drain(found: &mut Found, join: &mut StreamJoin, mut out: Output) {
     }
 }
 
-/// What has happened so far.
+/// The rows and versions so far.
 #[derive(Clone, Default)]
 struct Model {
     waiting: Vec<Row>,
@@ -181,7 +181,7 @@ fn versions_that_are_over_are_forgotten() {
         if second % 10 == 0 {
             files.take(&mut join, false);
         }
-        most = most.max(join.side(Of::Left).len() + join.side(Of::Right).len());
+        most = most.max(join.side(JoinSide::Left).len() + join.side(JoinSide::Right).len());
     }
     assert_eq!(found.values().sum::<i64>(), 300 * 50);
     assert!(most < 2 * SPARSE_MIN + 2500, "{most} rows");

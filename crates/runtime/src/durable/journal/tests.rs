@@ -1,4 +1,4 @@
-//! Requests for savepoints, of processes that have the job and of such that have lost it.
+//! Requests for savepoints, of processes that own the job and of processes that have lost it.
 
 use anabranch_dataflow::JobOptions;
 use anabranch_state::{Access, Answer as Said, Asked};
@@ -21,7 +21,7 @@ fn requests_are_answered_by_a_checkpoint_that_is_read_back_and_not_by_the_end_of
     let (epoch, incarnation) = (Epoch(3), Incarnation(1));
     let checkpoint = Checkpoint { epoch, incarnation, version: PlanVersion(1), tasks: BTreeMap::new() };
     let stored = journal.write_manifest(1, checkpoint).expect("written");
-    // The answer to this is lost.
+    // The answer is lost.
     assert_eq!(Log::new(store.clone()).append(1, &stored).expect("appended"), Appended::Last);
     assert_eq!(asked.answer().expect("read"), None);
     assert!(matches!(journal.read(1).expect("read"), Answer::Entry(Some(Entry::Checkpoint(_)))));

@@ -12,13 +12,13 @@ use subtle::ConstantTimeEq as _;
 
 use crate::network::connection::{Link, Patience, Socket};
 use crate::network::frame::{Encoded, HEADER_BYTES};
-use crate::network::hello::{Hello, answer_message, check, reason_bytes, refused};
-use crate::network::incoming::{Credits, Deliver, Incoming, IncomingChannel, Receiving, Wanted, check_channels};
+use crate::network::hello::{Hello, answer_message, check, is_same, reason_bytes, refused};
+use crate::network::incoming::{Credits, Deliver, Incoming, IncomingChannel, NextRead, Receiving, check_channels};
 use crate::network::links::Links;
-use crate::network::outbox::Next as NextRows;
+use crate::network::outbox::NextFrames;
 use crate::network::outgoing::{Outgoing, Sending};
 use crate::network::registry::{Arrival, Registry};
-use crate::task::returns::Next as NextCredit;
+use crate::task::returns::NextCredits;
 
 /// One end of a connection.
 #[derive(Clone)]
@@ -74,7 +74,7 @@ pub(super) struct ReceivingEnd {
     link: Arc<Link>,
     receiving: Receiving,
     credits: Credits,
-    wanted: Wanted,
+    wanted: NextRead,
 }
 
 pub(super) enum Dialed {
@@ -261,12 +261,12 @@ impl State {
             Phase::Sending(sending) if !self.finished => {
                 let mut frames: VecDeque<Encoded> = VecDeque::new();
                 match sending.poll(&mut frames) {
-                    Some(NextRows::End) => {
+                    Some(NextFrames::End) => {
                         self.finished = true;
                         self.output.extend(sending.finish().into_iter().flatten());
                     }
-                    Some(NextRows::Beat) | None => {}
-                    Some(NextRows::Write) => frames.iter_mut().for_each(|frame| {
+                    Some(NextFrames::Beat) | None => {}
+                    Some(NextFrames::Write) => frames.iter_mut().for_each(|frame| {
                         frame.seal(now);
                         let mut slices: Vec<IoSlice<'_>> = Vec::new();
                         frame.slices(&mut slices);
@@ -277,12 +277,12 @@ impl State {
             Phase::Receiving(end) if !self.finished => {
                 let ReceivingEnd { link, credits, .. } = &mut **end;
                 match credits.poll() {
-                    Some(NextCredit::End) => {
+                    Some(NextCredits::End) => {
                         self.finished = true;
                         self.output.extend(credits.finish(link).into_iter().flatten());
                     }
-                    Some(NextCredit::Beat) | None => {}
-                    Some(NextCredit::Send) => self.output.extend(credits.due().as_flattened()),
+                    Some(NextCredits::Beat) | None => {}
+                    Some(NextCredits::Send) => self.output.extend(credits.due().as_flattened()),
                 }
             }
             _ => {}
@@ -341,24 +341,24 @@ impl State {
             Phase::Receiving(end) => {
                 let ReceivingEnd { link, receiving, wanted, .. } = &mut **end;
                 match *wanted {
-                    Wanted::Header => {
+                    NextRead::Header => {
                         let Some(header) = header else { return Ok(Understood::All) };
                         self.input.drain(..HEADER_BYTES);
                         *wanted = receiving.header(&header)?;
-                        if *wanted == Wanted::Nothing {
+                        if *wanted == NextRead::Nothing {
                             let ending = receiving.ending(link);
                             self.complete = true;
                             ending();
                         }
                     }
-                    Wanted::Body(bytes) if self.input.len() >= bytes => {
+                    NextRead::Body(bytes) if self.input.len() >= bytes => {
                         let mut memory = MutableBuffer::with_capacity(bytes);
                         memory.extend_from_slice(&self.input[..bytes]);
                         self.input.drain(..bytes);
-                        *wanted = Wanted::Header;
+                        *wanted = NextRead::Header;
                         receiving.body(&Buffer::from(memory))?;
                     }
-                    Wanted::Body(_) | Wanted::Nothing => return Ok(Understood::All),
+                    NextRead::Body(_) | NextRead::Nothing => return Ok(Understood::All),
                 }
             }
             Phase::Waiting | Phase::Closed => return Ok(Understood::All),
@@ -418,7 +418,7 @@ impl Arrival for Arrived {
         let (incoming, receiving, credits) = Incoming::over(Arc::clone(&link), &self.hello, channels, clock, deliver);
         state.output.extend(credits.limits().as_flattened());
         state.heard = state.clock.now();
-        state.phase = Phase::Receiving(Box::new(ReceivingEnd { link, receiving, credits, wanted: Wanted::Header }));
+        state.phase = Phase::Receiving(Box::new(ReceivingEnd { link, receiving, credits, wanted: NextRead::Header }));
         Ok(incoming)
     }
 }

@@ -1,4 +1,4 @@
-//! Arrays of every type that a plan can have, and of some that it cannot yet have, with random contents.
+//! Arrays of every type that a plan can have, and of types that it cannot have yet, with random contents.
 
 use std::sync::Arc;
 
@@ -228,7 +228,7 @@ fn rows_without_columns_arrive() {
     check(&random_batch(&[], 8192, &mut Rng::new(0)));
 }
 
-/// Only the rows of a slice are sent, and of strings no buffer that they hardly use.
+/// Only the rows of a slice are sent, and no string buffer that they hardly use.
 #[test]
 fn a_slice_costs_its_rows() {
     for data_type in types() {
@@ -252,7 +252,7 @@ fn types_without_a_format_are_refused_before_rows_are_sent() {
     }
 }
 
-/// Bytes of the frame with strings of 40 bytes, of which every so many-th is kept.
+/// Bytes of the frame with strings of 40 bytes, of which every n-th is kept.
 fn bytes_of_every(step: usize) -> u64 {
     let strings: StringViewArray = (0..20_000).map(|row| Some(format!("{row:040}"))).collect();
     let kept: BooleanArray = (0..strings.len()).map(|row| Some(row % step == 0)).collect();

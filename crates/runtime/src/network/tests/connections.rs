@@ -1,4 +1,4 @@
-//! Connections over sockets: what arrives, what waits, and how they end.
+//! Connections over sockets: what arrives, what waits, and how connections end.
 
 use std::io::{Read as _, Write as _};
 use std::net::Shutdown;
@@ -14,7 +14,7 @@ use anabranch_model::{
 use arrow::array::{ArrayRef, AsArray as _, Int64Array, RecordBatch, StringArray};
 use arrow::datatypes::{Int64Type, SchemaRef};
 
-use super::super::frame::{Content, FRAME_BYTES_MAX, Frame, HEADER_BYTES, encode};
+use super::super::frame::{FRAME_BYTES_MAX, Frame, FrameKind, HEADER_BYTES, encode};
 use super::super::hello::{Greeting, Hello};
 use super::super::{Deliver, Incoming, IncomingChannel, Outgoing, Patience, Permit, Question, Wire};
 use super::greetings::{TOKEN, WAIT, in_thread, sockets};
@@ -232,7 +232,7 @@ fn a_cut_connection_ends_both_ends_with_an_error_that_names_the_peer() {
     let receiver = in_thread(|| accept(accepted, &[100]).unwrap());
     let outgoing = connect(connected, 1).unwrap();
     let (incoming, deliveries) = receiver.join().unwrap();
-    // Until both ends have failed: credit for it would be written to a connection that is closed.
+    // Until both ends have failed: credit would be written to a closed connection.
     let _held = thread::scope(|scope| {
         // Waits for credit when the connection is cut.
         let sender = scope.spawn(|| (0..10).try_for_each(|turn| send(&outgoing, 0, &rows(&numbers(turn, 1000)))));
@@ -276,7 +276,7 @@ fn closing_ends_a_wait_for_a_peer_that_does_not_end() {
     // The sender has ended, and waits for the end of the receiver.
     let mut end = [0; HEADER_BYTES];
     { &greeting.wire }.read_exact(&mut end).unwrap();
-    assert_eq!(end, frame(0, Content::End));
+    assert_eq!(end, frame(0, FrameKind::End));
     outgoing.close();
     assert_eq!(finishing.join().unwrap().unwrap_err().kind(), ErrorKind::Cancelled);
 }
@@ -290,16 +290,16 @@ fn a_wrong_number_of_channels_is_refused() {
     assert!(receiver.join().unwrap().unwrap_err().to_string().starts_with("worker 1: "));
 }
 
-/// Both ends say that they live when they have nothing to send, and take it from the other.
+/// Both ends send beats when they have nothing to send, and time out without the other's.
 #[test]
 fn an_end_with_nothing_to_send_says_that_it_lives() {
-    let beat = frame(0, Content::Beat);
+    let beat = frame(0, FrameKind::Beat);
     let mut header = [0; HEADER_BYTES];
     let (connected, mut accepted) = sockets();
     let sender = in_thread(|| connect(connected, 1).unwrap());
     Greeting::receive(accepted.try_clone().unwrap()).unwrap().accept().unwrap();
     let outgoing = sender.join().unwrap();
-    accepted.write_all(&[beat, frame(0, Content::Limit { bytes: 100 })].concat()).unwrap();
+    accepted.write_all(&[beat, frame(0, FrameKind::Limit { bytes: 100 })].concat()).unwrap();
     for _ in 0..3 {
         accepted.read_exact(&mut header).unwrap();
         assert_eq!(header, beat);
@@ -309,30 +309,30 @@ fn an_end_with_nothing_to_send_says_that_it_lives() {
     while header == beat {
         accepted.read_exact(&mut header).unwrap();
     }
-    assert_eq!(header, frame(0, Content::Idle));
+    assert_eq!(header, frame(0, FrameKind::Idle));
 
     let (mut connected, accepted) = sockets();
     let receiver = in_thread(|| accept(accepted, &[100]).unwrap());
     hello(1).introduce(&connected.try_clone().unwrap().into(), TOKEN, WAIT).unwrap();
     let (_incoming, deliveries) = receiver.join().unwrap();
     connected.read_exact(&mut header).unwrap();
-    assert_eq!(header, frame(0, Content::Limit { bytes: 100 }));
+    assert_eq!(header, frame(0, FrameKind::Limit { bytes: 100 }));
     for _ in 0..3 {
         connected.read_exact(&mut header).unwrap();
         assert_eq!(header, beat);
     }
-    connected.write_all(&[beat, frame(0, Content::Idle)].concat()).unwrap();
+    connected.write_all(&[beat, frame(0, FrameKind::Idle)].concat()).unwrap();
     assert!(matches!(deliveries.recv(), Ok((0, Envelope::Idle, _))));
     // A question needs no task here: the receiver of these tests answers at once.
-    connected.write_all(&frame(0, Content::Question { sent: 5 })).unwrap();
+    connected.write_all(&frame(0, FrameKind::Question { sent: 5 })).unwrap();
     let answer = loop {
         connected.read_exact(&mut header).unwrap();
         match Frame::read(&header).unwrap().content {
-            Content::Beat | Content::Credit { .. } => {}
+            FrameKind::Beat | FrameKind::Credit { .. } => {}
             other => break other,
         }
     };
-    assert_eq!(answer, Content::Answer { sent: 5, reached: EventTime(77) });
+    assert_eq!(answer, FrameKind::Answer { sent: 5, reached: EventTime(77) });
 }
 
 /// The error of a receiver that gets these bytes after a right hello.
@@ -348,7 +348,7 @@ fn received(bytes: &[u8]) -> String {
     error
 }
 
-pub(super) fn frame(channel: u32, content: Content) -> [u8; HEADER_BYTES] {
+pub(super) fn frame(channel: u32, content: FrameKind) -> [u8; HEADER_BYTES] {
     Frame { channel, incarnation: INCARNATION, content }.header()
 }
 
@@ -360,25 +360,25 @@ fn batch_of(channel: u32, first: i64) -> Vec<u8> {
 
 #[test]
 fn a_sender_that_is_wrong_or_hostile_ends_its_connection() {
-    let mut flipped = frame(0, Content::Idle);
+    let mut flipped = frame(0, FrameKind::Idle);
     flipped[20] ^= 4;
-    let too_large = Content::Rows { rows: 1, numbers: 1, bytes: FRAME_BYTES_MAX as u32 + 64, age_ns: 0 };
-    let other = Frame { channel: 0, incarnation: Incarnation(8), content: Content::Idle };
+    let too_large = FrameKind::Rows { rows: 1, numbers: 1, bytes: FRAME_BYTES_MAX as u32 + 64, age_ns: 0 };
+    let other = Frame { channel: 0, incarnation: Incarnation(8), content: FrameKind::Idle };
     let mut malformed = batch_of(0, 0);
     malformed[HEADER_BYTES] ^= 1;
     let cases: [(&[u8], &str); 10] = [
         (
-            &frame(0, Content::Answer { sent: 1, reached: EventTime(1) }),
+            &frame(0, FrameKind::Answer { sent: 1, reached: EventTime(1) }),
             "the sender of rows sends what only their receiver does",
         ),
         (&[], "the peer has closed the connection"),
-        (&frame(0, Content::Idle)[..63], "the peer has closed the connection"),
+        (&frame(0, FrameKind::Idle)[..63], "the peer has closed the connection"),
         (&batch_of(0, 0)[..1000], "the peer has closed the connection"),
         (&flipped, "the checksum of a frame's header is wrong"),
         (&malformed, "channel 0: a frame is malformed: a buffer has 4800 bytes instead of 4808"),
         (&other.header(), "it belongs to another incarnation of the job"),
         (&batch_of(1, 0), "it names a channel that does not exist"),
-        (&frame(0, Content::Credit { bytes: 1 }), "the sender of rows sends what only their receiver does"),
+        (&frame(0, FrameKind::Credit { bytes: 1 }), "the sender of rows sends what only their receiver does"),
         (&frame(0, too_large), "it has 1 rows, 1 numbers and 67108928 bytes"),
     ];
     for (bytes, expected) in cases {
@@ -420,15 +420,18 @@ fn answered(bytes: &[u8]) -> String {
 
 #[test]
 fn a_receiver_that_is_wrong_or_hostile_ends_its_connection() {
-    let limit = frame(0, Content::Limit { bytes: 100 });
-    let answer = Content::Answer { sent: 0, reached: EventTime(0) };
+    let limit = frame(0, FrameKind::Limit { bytes: 100 });
+    let answer = FrameKind::Answer { sent: 0, reached: EventTime(0) };
     let cases: [(&[u8], &str); 7] = [
         (&frame(0, answer), "it answers what it was not asked"),
-        (&frame(1, Content::Limit { bytes: 1 }), "it names a channel that does not exist"),
+        (&frame(1, FrameKind::Limit { bytes: 1 }), "it names a channel that does not exist"),
         (&[limit, limit].concat(), "it sets the limit of a channel twice"),
-        (&[limit, frame(0, Content::Credit { bytes: 1 << 40 })].concat(), "it returns more credit than it was charged"),
-        (&frame(0, Content::Idle), "the receiver of rows sends what only their sender does"),
-        (&frame(0, Content::End), "the peer has ended the connection too early"),
+        (
+            &[limit, frame(0, FrameKind::Credit { bytes: 1 << 40 })].concat(),
+            "it returns more credit than it was charged",
+        ),
+        (&frame(0, FrameKind::Idle), "the receiver of rows sends what only their sender does"),
+        (&frame(0, FrameKind::End), "the peer has ended the connection too early"),
         (&[7; 64], "the checksum of a frame's header is wrong"),
     ];
     for (bytes, expected) in cases {

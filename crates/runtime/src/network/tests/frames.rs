@@ -1,4 +1,4 @@
-//! Frames: what they say, and what happens to those that are wrong.
+//! Frames: their content, and the errors of malformed ones.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -9,7 +9,7 @@ use arrow::compute::concat_batches;
 use arrow::datatypes::{DataType, Schema, SchemaRef};
 use twox_hash::XxHash3_64;
 
-use super::super::frame::{Content, FRAME_BYTES_MAX, Frame, HEADER_BYTES, encode, seal};
+use super::super::frame::{FRAME_BYTES_MAX, Frame, FrameKind, HEADER_BYTES, encode, seal};
 use super::arrays::{any_batch, random_batch};
 use super::{INCARNATION, bytes_of, bytes_of_frame, read, rows, sent};
 
@@ -78,12 +78,12 @@ fn the_birth_of_a_record_travels_as_an_age() {
 fn the_format_is_frozen() {
     let mut bytes: Vec<u8> = samples().iter().flat_map(|sample| bytes_of(sample, Nanos(1))).collect();
     let contents = [
-        Content::Limit { bytes: 3 },
-        Content::Credit { bytes: 4 },
-        Content::End,
-        Content::Question { sent: 5 },
-        Content::Answer { sent: 6, reached: EventTime(-7) },
-        Content::Beat,
+        FrameKind::Limit { bytes: 3 },
+        FrameKind::Credit { bytes: 4 },
+        FrameKind::End,
+        FrameKind::Question { sent: 5 },
+        FrameKind::Answer { sent: 6, reached: EventTime(-7) },
+        FrameKind::Beat,
     ];
     for content in contents {
         let frame = Frame { channel: 2, incarnation: INCARNATION, content };
@@ -121,7 +121,7 @@ fn every_changed_byte_of_a_header_is_noticed() {
     }
 }
 
-/// A frame whose checksum is right, from a peer that is wrong or hostile.
+/// A frame with a right checksum from a faulty or hostile peer.
 fn forged(bytes: &mut [u8], word: usize, value: u64) {
     bytes[8 * word..8 * word + 8].copy_from_slice(&value.to_le_bytes());
     reseal(bytes);
@@ -155,7 +155,7 @@ fn forged_headers_are_refused_before_memory_is_allocated() {
     assert_eq!(error, "a frame is malformed: fields that its kind does not use are not 0");
 }
 
-/// Whatever the body says: an error, or arrays that are valid.
+/// Whatever the body contains: an error, or arrays that are valid.
 #[test]
 fn forged_bodies_give_an_error_or_valid_arrays() {
     let mut refused = 0;
@@ -198,7 +198,7 @@ fn strings_that_are_not_utf8_are_refused() {
         assert!(sent(&batch).unwrap() == batch);
         for (letter, wrong) in [(b'x', 0xff), (b'y', 0xff), (0xa9, 0xc3)] {
             let mut bytes = bytes_of(&rows(&batch), Nanos(0));
-            // The last one is not in the prefix of a view, whose error would be another one.
+            // The last string is not in the prefix of a view, whose error would be another one.
             let at = HEADER_BYTES + bytes[HEADER_BYTES..].iter().rposition(|byte| *byte == letter).unwrap();
             bytes[at] = wrong;
             reseal(&mut bytes);
@@ -251,7 +251,7 @@ fn a_row_that_no_frame_can_hold_is_the_users_error() {
 
 #[test]
 fn limits_and_credits_have_frames() {
-    for content in [Content::Limit { bytes: 1 << 40 }, Content::Credit { bytes: 3 }, Content::End] {
+    for content in [FrameKind::Limit { bytes: 1 << 40 }, FrameKind::Credit { bytes: 3 }, FrameKind::End] {
         let frame = Frame { channel: u32::MAX, incarnation: INCARNATION, content };
         assert_eq!(Frame::read(&frame.header()).unwrap(), frame);
     }

@@ -1,4 +1,4 @@
-//! How connections begin, and how those begin that should not.
+//! How connections begin, and connections that must be refused.
 
 use std::io::{Read as _, Write as _};
 use std::net::{TcpListener, TcpStream};
@@ -31,7 +31,7 @@ pub(super) fn in_thread<T: Send + 'static>(end: impl FnOnce() -> T + Send + 'sta
     thread::Builder::new().name("other end".into()).spawn(end).unwrap()
 }
 
-/// What both ends get when the receiver does this.
+/// The results of both ends when the receiver runs this.
 fn greet(receiver: impl FnOnce(Greeting) -> Result<()> + Send) -> (Result<()>, Result<()>) {
     let (connected, accepted) = sockets();
     thread::scope(|scope| {
@@ -70,7 +70,7 @@ fn a_receiver_that_is_gone_is_an_error() {
     assert!(sender.unwrap_err().to_string().contains("connection"));
 }
 
-/// What the receiver says of a connection that begins with these bytes, and what it answers.
+/// The receiver's result for a connection that begins with these bytes, and its answer.
 fn begin_with(bytes: &[u8]) -> (String, Vec<u8>) {
     let (mut connected, accepted) = sockets();
     let receiver = in_thread(|| Greeting::receive(accepted).unwrap_err().to_string());

@@ -1,5 +1,5 @@
-//! Random and mutated bytes from peers, plain and encrypted: each ends its own connection with an error, and
-//! nothing else.
+//! Random and mutated bytes from peers, plain and encrypted: they end their own connection with an error, and
+//! affect nothing else.
 
 use std::io::{IoSlice, Read as _, Write as _};
 use std::net::{Shutdown, TcpStream};
@@ -9,7 +9,7 @@ use std::time::Duration;
 use anabranch_model::{Rng, SystemClock};
 
 use super::super::deadline::Deadline;
-use super::super::frame::{Content, HEADER_BYTES, encode, seal};
+use super::super::frame::{FrameKind, HEADER_BYTES, encode, seal};
 use super::super::{Endpoint, Incoming, Keys, Wire};
 use super::connections::{Deliveries, accept, connect, frame, hello, numbers, send};
 use super::greetings::{TOKEN, WAIT, in_thread, sockets};
@@ -51,14 +51,14 @@ fn from_a_sender(rng: &mut Rng) -> Vec<u8> {
     for turn in 0..rng.below(4) as i64 {
         let mut frames = encode(&rows(&numbers(turn, rng.below(100) as usize)), 0, INCARNATION, usize::MAX).unwrap();
         bytes.extend(bytes_of_frame(&mut frames[0], anabranch_model::Nanos(0)));
-        bytes.extend(frame(0, Content::Idle));
-        bytes.extend(frame(0, Content::Question { sent: 3 }));
+        bytes.extend(frame(0, FrameKind::Idle));
+        bytes.extend(frame(0, FrameKind::Question { sent: 3 }));
     }
-    bytes.extend(frame(0, Content::Beat));
+    bytes.extend(frame(0, FrameKind::Beat));
     bytes
 }
 
-/// An accepted connection, and the end of the peer, which does what it wants.
+/// An accepted connection, and the peer's end, which the test controls.
 fn accepted(is_encrypted: bool) -> (Wire, Incoming, Deliveries) {
     let (connected, accepted) = match is_encrypted {
         true => {
@@ -105,9 +105,9 @@ fn hostile_receivers_of_rows_end_their_connections() {
         greeting.accept().unwrap();
         let outgoing = sender.join().unwrap();
         let mut bytes = [
-            frame(0, Content::Limit { bytes: 100_000 }),
-            frame(0, Content::Credit { bytes: 100 }),
-            frame(0, Content::Beat),
+            frame(0, FrameKind::Limit { bytes: 100_000 }),
+            frame(0, FrameKind::Credit { bytes: 100 }),
+            frame(0, FrameKind::Beat),
         ]
         .concat();
         mutate(&mut rng, &mut bytes);
@@ -119,8 +119,8 @@ fn hostile_receivers_of_rows_end_their_connections() {
     }
 }
 
-/// Strangers at a worker's address, before and after the handshake of TLS. A right worker is served all the
-/// while.
+/// Strangers at a worker's address, before and after the TLS handshake. A legitimate worker is served
+/// meanwhile.
 #[test]
 fn strangers_at_an_endpoint_cost_nothing() {
     let keys = Keys::generate().unwrap();
@@ -129,7 +129,7 @@ fn strangers_at_an_endpoint_cost_nothing() {
     let any = "127.0.0.1:0".parse().unwrap();
     let endpoint = Endpoint::listen(any, WorkerId(2), (TOKEN, Some(keys)), clock).unwrap();
     let address = endpoint.address();
-    // More than may be greeted at a time, and all are silent.
+    // More silent connections than may be greeted at a time.
     let silent: Vec<_> = (0..80).map(|_| TcpStream::connect(address).unwrap()).collect();
     for seed in seeds(40) {
         let mut rng = Rng::new(seed);

@@ -1,4 +1,4 @@
-//! Encrypted connections: what arrives, whom they trust, and ends that do not agree.
+//! Encrypted connections: what arrives, which peers they trust, and ends whose settings differ.
 
 use std::io::{Read as _, Write as _};
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
@@ -113,7 +113,7 @@ fn nothing_readable_travels() {
     let (keys, listener) = (Keys::generate().unwrap(), TcpListener::bind("127.0.0.1:0").unwrap());
     let (key, through) = (keys.public(), listener.local_addr().unwrap());
     let (connected, accepted) = sockets();
-    // Between the two ends: keeps what passes.
+    // Between the two ends: records the bytes that pass.
     let between = in_thread(move || {
         let (mut near, mut far) = (listener.accept().unwrap().0, connected);
         let (mut back_from, mut back_to) = (far.try_clone().unwrap(), near.try_clone().unwrap());
@@ -232,7 +232,7 @@ fn an_encrypted_worker_that_is_refused_learns_why() {
         let mut answer = [0; HEADER_BYTES];
         { &wire }.read_exact(&mut answer).unwrap();
         let mut reason = String::new();
-        // The end of the connection may come without that of TLS.
+        // The connection may end without the end of TLS.
         let _ = { &wire }.read_to_string(&mut reason);
         assert!(reason.contains(expected), "{reason}");
         let seen = notice(&endpoint);
@@ -271,7 +271,7 @@ fn nothing_is_sent_in_the_open_to_another_machine() {
     assert!(open.peer().key.is_some() && plain.peer().key.is_none());
 }
 
-/// One that waits for its incarnation can be accepted later, over TLS as well.
+/// A connection that waits for its incarnation can be accepted later, over TLS as well.
 #[test]
 fn a_greeting_over_tls_is_that_of_a_plain_connection() {
     let (connected, accepted, _) = wires();

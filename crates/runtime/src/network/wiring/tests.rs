@@ -188,8 +188,8 @@ fn random_options(rng: &mut Rng) -> JobOptions {
     }
 }
 
-/// The rows of a sink before the end of an epoch are exactly those that the sources cut into it: as in one
-/// process, no record overtakes a marker, and no marker a record.
+/// A sink writes in an epoch exactly the rows that the sources cut into the epoch: as in one process, no
+/// record overtakes a marker, and no marker a record.
 fn check_epochs(tables: &Tables, copies: usize, what: &str) {
     let log = tables.log.lock().unwrap();
     let tasks: BTreeSet<u32> = log.cut.keys().map(|(task, _)| *task).collect();
@@ -349,7 +349,7 @@ fn all_kinds_of_envelopes_arrive_in_their_order() {
     assert_eq!(received, expected);
 }
 
-/// What a task that stands still makes others hold is bounded, and its sender is told so without waiting.
+/// A stalled task makes others buffer a bounded number of bytes, and its sender learns of it without waiting.
 #[test]
 fn a_receiver_that_stands_still_stops_its_sender() {
     const CHANNEL_BYTES: usize = 50_000;
@@ -377,7 +377,7 @@ fn a_receiver_that_stands_still_stops_its_sender() {
     assert_eq!(lines(&pair.received()), ["row 7"]);
 }
 
-/// A job whose sink stands still: the source stops reading.
+/// A job with a stalled sink: the source stops reading.
 #[test]
 fn a_source_stops_while_the_sink_at_another_worker_stands_still() {
     let tables = Tables::new(1, None);

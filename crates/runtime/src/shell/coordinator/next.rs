@@ -37,7 +37,7 @@ impl Shell {
         self.waiting.iter_mut().for_each(|waiting| waiting.epoch = None);
         self.restoring.clear();
         self.begins(incarnation, from.as_ref());
-        self.place(incarnation, from);
+        self.place_tasks(incarnation, from);
     }
 
     /// Whether another incarnation can follow a failed one. Only a job with checkpoints restarts.

@@ -97,7 +97,7 @@ impl Shell {
     /// Requests incremental snapshots from the tasks.
     pub(super) fn add_only(&mut self) {
         let processes: BTreeSet<Process> = self.peers.placement().into_values().collect();
-        processes.into_iter().for_each(|process| self.say(process, Downward::AddOnly));
+        processes.into_iter().for_each(|process| self.send_decision(process, Downward::AddOnly));
     }
 
     /// Lets workers load the additions of the newest checkpoint. Returns their bytes.
@@ -106,7 +106,7 @@ impl Shell {
         let Some((present, newest)) = self.reconfiguring.present.as_mut().zip(newest) else { return 0 };
         let (bytes, version) = (present.to_load.add(&newest), present.plan.version);
         for process in processes {
-            self.say(*process, Downward::Load { version, from: newest.clone() });
+            self.send_decision(*process, Downward::Load { version, from: newest.clone() });
         }
         bytes
     }
@@ -114,7 +114,7 @@ impl Shell {
     /// The present plan continues: workers drop everything that they have prepared.
     pub(super) fn give_up_preparing(&mut self, told: &BTreeSet<Process>) {
         self.remotes.iter_mut().for_each(|remotes| remotes.give_up_ahead());
-        told.iter().for_each(|process| self.say(*process, Downward::GiveUp));
+        told.iter().for_each(|process| self.send_decision(*process, Downward::GiveUp));
     }
 
     /// A worker has loaded its files, or cannot.

@@ -316,13 +316,13 @@ impl Shell {
     /// Where the present plan has the tasks of a plan's parts. The stages may have other numbers there.
     pub(super) fn former_places(&self, plan: &Plan) -> BTreeMap<TaskId, Process> {
         let placement = self.peers.placement();
-        let of = |stage, parts: &[anabranch_dataflow::Part<'_>]| -> Vec<_> {
+        let ids_of = |stage, parts: &[anabranch_dataflow::Part<'_>]| -> Vec<_> {
             parts.iter().filter(|part| part.stage == stage).map(|part| part.id).collect()
         };
         let (now, then) = (plan.parts(), self.worker.deployment().plan.parts());
         let mut places = BTreeMap::new();
         for stage in &plan.stages {
-            let ids = of(stage.id, &now);
+            let ids = ids_of(stage.id, &now);
             let before = then.iter().find(|part| ids.contains(&part.id)).map(|part| part.stage);
             for index in 0..stage.parallelism {
                 let process = before.and_then(|stage| placement.get(&TaskId { stage, index }));

@@ -17,11 +17,11 @@ use crate::shell::watch::Awaited;
 
 impl Shell {
     /// Chooses a worker for every task, which starts them; or waits for workers.
-    pub(super) fn place(&mut self, incarnation: Incarnation, from: Option<Checkpoint<TaskState>>) {
+    pub(super) fn place_tasks(&mut self, incarnation: Incarnation, from: Option<Checkpoint<TaskState>>) {
         let taken = (incarnation, self.coordinator.term());
         let placement = match &mut self.remotes {
             None => self.tasks.all.iter().map(|task| (*task, HERE)).collect(),
-            Some(remotes) => match remotes.place(taken, &self.peers.placement(), &mut self.worker) {
+            Some(remotes) => match remotes.place_tasks(taken, &self.peers.placement(), &mut self.worker) {
                 Ok(placement) => placement,
                 Err(missing) if self.reconfiguring.changes.has_begun(self.coordinator.version()) => {
                     return self.cannot_place(incarnation, &missing);
@@ -76,7 +76,7 @@ impl Shell {
         for process in processes.into_iter().filter(|process| !self.is_known(*process)).collect::<Vec<_>>() {
             self.lost(process, Error::outside("a worker is lost: it left while its coordinator was replaced"));
         }
-        self.settle();
+        self.process_inputs();
     }
 
     /// More workers are available: an incarnation that waits for workers may begin. Its tasks are spread over
@@ -87,7 +87,7 @@ impl Shell {
         }
         let waits = self.coordinator.phase() == Phase::Restoring;
         if let Some(Unplaced { incarnation, from, .. }) = self.unplaced.take_if(|_| waits) {
-            self.place(incarnation, from);
+            self.place_tasks(incarnation, from);
         }
     }
 
@@ -156,13 +156,13 @@ impl Shell {
             Upward::Full { incarnation, full } => {
                 let Some(remotes) = &mut self.remotes else { return };
                 for (other, held) in remotes.sinks.says(process, incarnation, full) {
-                    self.say(other, Downward::Hold { incarnation, held });
+                    self.send_decision(other, Downward::Hold { incarnation, held });
                 }
             }
             Upward::Agree { incarnation, key, list } => {
                 let Some(remotes) = &mut self.remotes else { return };
                 if let Some(list) = remotes.lists.found(incarnation, &key, list).map(<[_]>::to_vec) {
-                    self.say(process, Downward::Agreed { incarnation, key, list });
+                    self.send_decision(process, Downward::Agreed { incarnation, key, list });
                 }
             }
         }
@@ -178,7 +178,7 @@ impl Shell {
                 for (other, reached) in remotes.reached(process, reached, &all) {
                     match other == HERE {
                         true => self.worker.aligned(reached),
-                        false => remotes.tell(other, ToWorker::Observed(reached)),
+                        false => remotes.send(other, ToWorker::Observed(reached)),
                     }
                 }
             }
@@ -207,10 +207,10 @@ impl Shell {
     }
 
     /// Sends a decision to a worker.
-    pub(super) fn say(&mut self, process: Process, message: Downward<TaskState>) {
+    pub(super) fn send_decision(&mut self, process: Process, message: Downward<TaskState>) {
         match &self.remotes {
             _ if process == HERE => _ = self.worker.hears(message),
-            Some(remotes) => remotes.tell(process, ToWorker::Protocol(Box::new(message))),
+            Some(remotes) => remotes.send(process, ToWorker::Protocol(Box::new(message))),
             None => {}
         }
     }
@@ -223,11 +223,11 @@ impl Shell {
         if self.remotes.is_some() {
             due.extend(self.peers.to_repeat(now, REPEAT));
         }
-        due.into_iter().for_each(|process| self.tell(process));
+        due.into_iter().for_each(|process| self.send_orders(process));
     }
 
     /// Sends a worker its pending orders.
-    pub(super) fn tell(&mut self, process: Process) {
+    pub(super) fn send_orders(&mut self, process: Process) {
         // Messages within one process are not lost.
         let repeat = if self.remotes.is_some() { REPEAT } else { Duration::MAX };
         let now = self.clock.now();
@@ -235,6 +235,6 @@ impl Shell {
         let heard = self.remotes.as_ref().and_then(|remotes| remotes.heard_at(process));
         let heard = heard.map(|heard| self.shared.hearts.newest(process).map_or(heard, |newest| newest.max(heard)));
         let messages = self.peers.messages(process, heard, now, repeat);
-        messages.into_iter().for_each(|message| self.say(process, Downward::Order(message)));
+        messages.into_iter().for_each(|message| self.send_decision(process, Downward::Order(message)));
     }
 }

@@ -1,4 +1,4 @@
-//! The form of messages on the wire is frozen: `tests/fixtures/messages.jsonl` has one line of each kind.
+//! The wire form of messages is frozen: `tests/fixtures/messages.jsonl` has one line of each kind.
 
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -155,7 +155,6 @@ impl Reported {
 pub(crate) struct Stepped {
     task: Task,
     needs: Advance,
-    /// Input that it was given.
     given: VecDeque<Input>,
     /// Why it could not receive input.
     failure: Option<Error>,

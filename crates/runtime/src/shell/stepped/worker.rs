@@ -10,14 +10,14 @@ use anabranch_protocol::worker::{Config, Term};
 use super::Tasks;
 use crate::network::SteppedEndpoint;
 use crate::shell::contact::Contact;
-use crate::shell::hosted::{Host, Message, Premises};
+use crate::shell::hosted::{Host, HostedMessage, Premises};
 use crate::shell::messages::ToWorker;
 use crate::shell::running::Drive;
 
 /// A job at a worker. Its messages go to its [`Premises`]. Dropping it ends its tasks.
 pub struct SteppedWorker {
     host: Host,
-    messages: Sender<Message>,
+    messages: Sender<HostedMessage>,
     contact: Arc<Contact>,
 }
 
@@ -38,7 +38,7 @@ impl SteppedWorker {
 
     /// Queues a message of the coordinator, which [`SteppedWorker::work`] handles.
     pub fn send(&self, message: ToWorker) {
-        self.give(Message::Coordinator(message));
+        self.give(HostedMessage::Coordinator(message));
     }
 
     /// The process of the job's coordinator in this term has answered the heartbeat that this process sent at
@@ -50,11 +50,11 @@ impl SteppedWorker {
     /// The coordinator's process has not answered a heartbeat for the time of a lease: later answers must not
     /// extend that lease.
     pub fn silent(&self) {
-        self.give(Message::Silent);
+        self.give(HostedMessage::Silent);
     }
 
-    fn give(&self, message: Message) {
-        self.contact.gives();
+    fn give(&self, message: HostedMessage) {
+        self.contact.count_message();
         // The receiver is the host, which lives as long as this value.
         let _ = self.messages.send(message);
     }

@@ -54,7 +54,7 @@ impl WorkerShell {
                 let progress = Arc::default();
                 self.preparing = Some(Preparing { version, progress, preparation, given_up });
             }
-            Err(error) => self.says(Upward::Loaded { version, error: Some(error) }),
+            Err(error) => self.send_input(Upward::Loaded { version, error: Some(error) }),
         }
         self.add_only();
     }
@@ -67,10 +67,10 @@ impl WorkerShell {
     /// Loads the additions of this checkpoint of the present version, on a thread of its own.
     pub(crate) fn load(&mut self, version: PlanVersion, from: &Checkpoint<TaskState>) {
         let preparing = self.preparing.as_mut().filter(|preparing| preparing.version == version);
-        let store = self.deployment.checkpoints.as_ref().map(|of| of.store.clone());
+        let store = self.deployment.checkpoints.as_ref().map(|checkpoints| checkpoints.store.clone());
         let (Some(preparing), Some(store)) = (preparing, store) else {
             let error = Error::outside("a worker does not know of the change, or cannot open the place of checkpoints");
-            self.says(Upward::Loaded { version, error: Some(error) });
+            self.send_input(Upward::Loaded { version, error: Some(error) });
             return;
         };
         // The thread will report when it has finished its present load.
@@ -78,7 +78,7 @@ impl WorkerShell {
         let (given_up, mail) = (Arc::clone(&preparing.given_up), Arc::clone(&self.mail));
         let (progress, clock) = (Arc::clone(&preparing.progress), Arc::clone(&self.clock));
         progress.store(clock.now().0, SeqCst);
-        let state = JobState::of(&store, from.tasks.values());
+        let state = JobState::from_tasks(&store, from.tasks.values());
         let load = move |threads| {
             let wanted = || {
                 progress.store(clock.now().0, SeqCst);
@@ -97,7 +97,7 @@ impl WorkerShell {
                     load(std::thread::available_parallelism().map_or(1, NonZero::get));
                 });
                 let failed = thread.map_err(|error| no_thread(&error)).err();
-                failed.into_iter().for_each(|error| self.says(Upward::Loaded { version, error: Some(error) }));
+                failed.into_iter().for_each(|error| self.send_input(Upward::Loaded { version, error: Some(error) }));
             }
         }
     }
@@ -108,7 +108,7 @@ impl WorkerShell {
         let version = preparation.plan.version;
         if let Some(preparing) = self.preparing.as_mut().filter(|present| Arc::ptr_eq(&present.given_up, given_up)) {
             preparing.preparation = Some(preparation);
-            self.says(Upward::Loaded { version, error: loaded.err() });
+            self.send_input(Upward::Loaded { version, error: loaded.err() });
         }
     }
 
@@ -127,7 +127,7 @@ impl WorkerShell {
             let seconds = NO_PROGRESS_MAX.as_secs();
             let error = Error::outside(format!("no state was loaded for {seconds} s: the store does not answer"));
             let error = Some(error.remedy("change the job again later"));
-            self.says(Upward::Loaded { version, error });
+            self.send_input(Upward::Loaded { version, error });
         }
         self.give_up_preparing();
     }

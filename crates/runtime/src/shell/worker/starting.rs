@@ -25,8 +25,11 @@ impl WorkerShell {
     pub(super) fn start(&mut self, starting: Starting) {
         // The tasks of the incarnation before have ended.
         self.from = starting.from.as_ref().map(|from| (from.incarnation, from.epoch));
-        self.handover =
-            self.running.take().zip(self.from).and_then(|(running, (of, epoch))| running.hand_over(of, epoch));
+        self.handover = self
+            .running
+            .take()
+            .zip(self.from)
+            .and_then(|(running, (incarnation, epoch))| running.hand_over(incarnation, epoch));
         self.asking.cancelled();
         self.restoring.clear();
         self.dropped.clear();
@@ -77,7 +80,7 @@ impl WorkerShell {
         copied.for_each(|store| self.collector.start(&store, incarnation, from, goes_on));
         let Deployment { plan, origin, checkpoints, placement, .. } = &self.deployment;
         let state = match (from, checkpoints, origin) {
-            (Some(from), Some(checkpoints), _) => JobState::of(&checkpoints.store, from.tasks.values()),
+            (Some(from), Some(checkpoints), _) => JobState::from_tasks(&checkpoints.store, from.tasks.values()),
             (_, _, Some(origin)) => origin.load(plan),
             _ => JobState::default(),
         };
@@ -90,16 +93,18 @@ impl WorkerShell {
             None => (None, None),
         };
         let durable = (checkpoints.is_some() || origin.is_some()).then(|| {
-            let of = checkpoints.as_ref();
-            let former = from.zip(of).map_or(&[][..], |(from, of)| of.former.behind(from.incarnation));
+            let checkpoints = checkpoints.as_ref();
+            let former = from
+                .zip(checkpoints)
+                .map_or(&[][..], |(from, checkpoints)| checkpoints.former.behind(from.incarnation));
             DurableParts {
-                scope: of.map_or(String::new(), |of| of.job.clone()),
+                scope: checkpoints.map_or(String::new(), |checkpoints| checkpoints.job.clone()),
                 former: former.to_vec(),
                 state,
                 // Without a timeout nobody waits for progress.
-                progress_interval: of.map_or(Duration::MAX, |of| of.progress_interval),
+                progress_interval: checkpoints.map_or(Duration::MAX, |checkpoints| checkpoints.progress_interval),
                 snapshots,
-                log: of.map(|of| Log::new(of.store.clone())),
+                log: checkpoints.map(|checkpoints| Log::new(checkpoints.store.clone())),
             }
         });
         let after = from.map_or(Epoch(0), |from| from.epoch);

@@ -22,7 +22,7 @@ fn rows() -> RecordBatch {
     RecordBatch::try_from_iter([("n", Arc::new(Int64Array::from(vec![1])) as ArrayRef)]).expect("rows")
 }
 
-/// Emits a window of many batches: some at once, the others piece by piece.
+/// Emits a window of many batches: some at once, the others one by one.
 struct Window {
     at_once: usize,
     pieces: usize,
@@ -148,7 +148,7 @@ fn after_idleness_rows_are_grouped_again_once_the_receiver_knows_that_it_is_over
         assert_eq!(send(), 2, "rows pass ungrouped although event time waits for this task");
         assert!(matches!(take(), Envelope::Batch(_)));
     }
-    // The receiver was ahead when it learned that, and late rows still pass singly.
+    // The receiver was ahead when it learned the watermark, and late rows still pass singly.
     assert!(chain.may_be_behind);
     chain.watermark(Stamped { value: EventTime(9), born: Nanos(0) }).expect("watermark");
     done(&mut chain);
@@ -192,7 +192,7 @@ fn a_cancelled_task_abandons_the_window_that_it_emits() {
     }
 }
 
-/// What a full channel does not take waits in the writer: no more than one batch caused, however much the
+/// What a full channel does not take waits in the writer: at most the output of one batch, however much the
 /// operator emits.
 #[test]
 fn a_chain_goes_on_where_its_tail_had_no_room() {
@@ -248,7 +248,7 @@ fn a_chain_goes_on_where_its_tail_had_no_room() {
     assert_eq!(batches, BATCHES + 2);
 }
 
-/// An operator that has put off so many pieces of work.
+/// An operator that has this number of deferred pieces of work.
 struct Behind(usize);
 
 impl Operator for Behind {
@@ -287,7 +287,7 @@ impl State for Behind {
     }
 }
 
-/// Counts how often it is asked to send what it has gathered.
+/// Counts how often it must send the rows that it has gathered.
 struct Flushed(Arc<AtomicUsize>);
 
 impl Sink for Flushed {
@@ -334,7 +334,7 @@ fn work_that_was_put_off_is_done_in_pauses_before_the_sink_flushes_once() {
     assert_eq!((pieces, flushed.load(Relaxed)), (6, 1));
 }
 
-/// Notes the times that it is told.
+/// Records the times that it receives.
 struct Clocked(Arc<Mutex<Vec<i64>>>);
 
 impl Operator for Clocked {

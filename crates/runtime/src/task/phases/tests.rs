@@ -18,14 +18,14 @@ fn now(ms: u64) -> Nanos {
     Nanos(ms * MS)
 }
 
-/// Times of a task in milliseconds: entered, taken, begun to write, written.
+/// Times of a task in milliseconds: entered, snapshot taken, write begun, written.
 fn passage(stage: u32, index: u32, times: [u64; 4]) -> Passage {
     let [entered_ns, taken_ns, begun_ns, written_ns] = times.map(|time| time * MS);
     let task = TaskId { stage: StageId(stage), index };
     Passage { task, epoch: EPOCH, due_ns: None, entered_ns, taken_ns, begun_ns, written_ns }
 }
 
-/// The same of a task that reads a source, and was to cut the epoch then.
+/// Like it, for a task that reads a source and must cut the epoch at `cut`.
 fn source(index: u32, due: u64, times: [u64; 4]) -> Passage {
     Passage { due_ns: Some(due * MS), ..passage(0, index, times) }
 }

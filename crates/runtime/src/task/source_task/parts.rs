@@ -15,7 +15,7 @@ use arrow::datatypes::{Schema, SchemaRef};
 use crate::task::chain::SinkTail;
 use crate::task::event_time;
 use crate::task::job_state::RestoredSource;
-use crate::task::merged_time::Progress;
+use crate::task::merged_time::TimeProgress;
 use crate::task::processing_time::ProcessingTime;
 use crate::task::source_time::{Observed, SourceTime};
 use crate::task::watermarks::Watermarks;
@@ -75,7 +75,7 @@ fn write(tail: &mut Option<SinkTail>, rows: &RecordBatch) -> Result<()> {
 impl SourceParts {
     /// The longest time that the source waits for records. `waits`: whether the task waits for an epoch to be
     /// done.
-    pub(super) fn look(&self, waits: bool) -> Duration {
+    pub(super) fn wait_max(&self, waits: bool) -> Duration {
         match self.source.waits_at_host() && !waits && !self.tails.is_prepared() {
             true => LOOK_AT_HOST,
             false => LOOK,
@@ -102,7 +102,7 @@ impl SourceParts {
             reads_watermark: spec.reads_watermark,
             alignment: alignment(spec),
             at_end: at_end(spec),
-            processing: ProcessingTime::of(spec, restored.values().max().copied()),
+            processing: ProcessingTime::for_source(spec, restored.values().max().copied()),
             watermarks: Watermarks::new(idle, wait_max, restored),
             event_time,
             on_malformed: spec.on_malformed.clone(),
@@ -121,7 +121,7 @@ impl SourceParts {
         if !event_time::goes_on(before.as_deref(), self.event_time.as_deref()) {
             self.watermarks.begin_anew();
         }
-        self.processing = ProcessingTime::of(spec, self.watermarks.partitions().values().max().copied());
+        self.processing = ProcessingTime::for_source(spec, self.watermarks.partitions().values().max().copied());
         self.watermarks.go_on(idle);
         self.source.hold(&BTreeSet::new())?;
         (self.alignment, self.at_end) = (alignment(spec), at_end(spec));
@@ -197,14 +197,14 @@ impl SourceParts {
     }
 
     /// The progress of the partitions' event time, if there is any.
-    pub(super) fn progress(&mut self) -> Option<Progress> {
+    pub(super) fn progress(&mut self) -> Option<TimeProgress> {
         if self.at_end { None } else { self.watermarks.progress() }
     }
 
     /// Derives event time from rows of a partition.
     pub(super) fn observe(&mut self, partition: PartitionId, batch: &RecordBatch) -> Result<Observed> {
         match &mut self.time {
-            Some(time) => time.observe(batch, self.watermarks.of(partition)),
+            Some(time) => time.observe(batch, self.watermarks.of_partition(partition)),
             None => Ok(Observed { watermark: None, on_time: None }),
         }
     }

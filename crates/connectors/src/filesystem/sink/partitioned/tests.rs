@@ -10,7 +10,6 @@ use arrow::datatypes::{DataType, Field, Schema};
 
 use super::*;
 
-/// The sink of a task.
 fn sink(base: &Path, (task, tasks): (u32, u32), life: Option<u64>, trigger: &str) -> Box<dyn Sink> {
     let options = [
         ("path", base.to_str().unwrap()),

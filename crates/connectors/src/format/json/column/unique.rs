@@ -14,7 +14,7 @@ const FEW: usize = 16;
 /// The maps with each key once. Of equal keys, the first one keeps its place, with the value of the last one.
 pub(super) fn unique(maps: MapArray) -> Result<MapArray> {
     let offsets: Vec<usize> = maps.value_offsets().iter().map(|offset| *offset as usize).collect();
-    let keys = Keys::new(maps.keys());
+    let keys = MapKeys::new(maps.keys());
     if offsets.windows(2).all(|row| !keys.repeats(row[0], row[1])) {
         return Ok(maps);
     }
@@ -40,11 +40,11 @@ pub(super) fn unique(maps: MapArray) -> Result<MapArray> {
     Ok(MapArray::try_new(field, OffsetBuffer::from_lengths(lengths), entries, nulls, ordered)?)
 }
 
-struct Keys<'a>(&'a ArrayRef);
+struct MapKeys<'a>(&'a ArrayRef);
 
-impl<'a> Keys<'a> {
+impl<'a> MapKeys<'a> {
     fn new(keys: &'a ArrayRef) -> Self {
-        Keys(keys)
+        MapKeys(keys)
     }
 
     fn get(&self, place: usize) -> &'a str {

@@ -16,7 +16,7 @@ use super::Field;
 use super::scalar::{write_decimal, write_float, write_signed, write_string, write_unsigned};
 use crate::format::json::base64;
 use crate::format::json::datetime::{Time, Timestamp, TimestampFormat, write_date};
-use crate::format::json::kind::Kind;
+use crate::format::json::kind::ValueKind;
 
 /// The column of a batch that belongs to a field.
 pub(super) struct Cells<'a> {
@@ -95,25 +95,25 @@ impl<'a> Values<'a> {
             (DataType::UInt8, _) => Values::UInt8(slice::<UInt8Type>(array)),
             (DataType::UInt16, _) => Values::UInt16(slice::<UInt16Type>(array)),
             (DataType::UInt32, _) => Values::UInt32(slice::<UInt32Type>(array)),
-            (_, Kind::Unsigned64 | Kind::Integer { .. }) => Values::UInt64(slice::<UInt64Type>(array)),
-            (_, Kind::Boolean) => Values::Boolean(array.as_boolean()),
-            (_, Kind::Float32) => Values::Float32(slice::<Float32Type>(array)),
-            (_, Kind::Float64) => Values::Float64(slice::<Float64Type>(array)),
-            (_, Kind::Decimal { scale, .. }) => Values::Decimal(slice::<Decimal128Type>(array), scale),
-            (_, Kind::Text) => Values::Text(array.as_string_view()),
-            (_, Kind::OwnedText) => Values::OwnedText(array.as_string()),
-            (_, Kind::BinaryView) => Values::BinaryView(array.as_binary_view()),
-            (_, Kind::Binary) => Values::Binary(array.as_binary()),
-            (_, Kind::Date) => Values::Date(slice::<Date32Type>(array)),
-            (DataType::Time32(TimeUnit::Second), Kind::Time(time)) => {
+            (_, ValueKind::Unsigned64 | ValueKind::Integer { .. }) => Values::UInt64(slice::<UInt64Type>(array)),
+            (_, ValueKind::Boolean) => Values::Boolean(array.as_boolean()),
+            (_, ValueKind::Float32) => Values::Float32(slice::<Float32Type>(array)),
+            (_, ValueKind::Float64) => Values::Float64(slice::<Float64Type>(array)),
+            (_, ValueKind::Decimal { scale, .. }) => Values::Decimal(slice::<Decimal128Type>(array), scale),
+            (_, ValueKind::Text) => Values::Text(array.as_string_view()),
+            (_, ValueKind::OwnedText) => Values::OwnedText(array.as_string()),
+            (_, ValueKind::BinaryView) => Values::BinaryView(array.as_binary_view()),
+            (_, ValueKind::Binary) => Values::Binary(array.as_binary()),
+            (_, ValueKind::Date) => Values::Date(slice::<Date32Type>(array)),
+            (DataType::Time32(TimeUnit::Second), ValueKind::Time(time)) => {
                 Values::Time32(slice::<Time32SecondType>(array), time)
             }
-            (DataType::Time32(_), Kind::Time(time)) => Values::Time32(slice::<Time32MillisecondType>(array), time),
-            (DataType::Time64(TimeUnit::Microsecond), Kind::Time(time)) => {
+            (DataType::Time32(_), ValueKind::Time(time)) => Values::Time32(slice::<Time32MillisecondType>(array), time),
+            (DataType::Time64(TimeUnit::Microsecond), ValueKind::Time(time)) => {
                 Values::Time64(slice::<Time64MicrosecondType>(array), time)
             }
-            (_, Kind::Time(time)) => Values::Time64(slice::<Time64NanosecondType>(array), time),
-            (data_type, Kind::Timestamp(timestamp)) => {
+            (_, ValueKind::Time(time)) => Values::Time64(slice::<Time64NanosecondType>(array), time),
+            (data_type, ValueKind::Timestamp(timestamp)) => {
                 let values = match data_type {
                     DataType::Timestamp(TimeUnit::Second, _) => slice::<TimestampSecondType>(array),
                     DataType::Timestamp(TimeUnit::Millisecond, _) => slice::<TimestampMillisecondType>(array),
@@ -122,17 +122,17 @@ impl<'a> Values<'a> {
                 };
                 Values::Timestamp(values, timestamp, format)
             }
-            (_, Kind::Struct) => {
+            (_, ValueKind::Struct) => {
                 let columns = array.as_struct().columns();
                 let fields = field.children.iter().zip(columns);
                 Values::Struct(fields.map(|(field, array)| Cells::new(field, array, format)).collect())
             }
-            (_, Kind::List) => {
+            (_, ValueKind::List) => {
                 let list = array.as_list::<i32>();
                 let element = Cells::new(&field.children[0], list.values(), format);
                 Values::List(list.value_offsets(), Box::new(element))
             }
-            (_, Kind::Map) => {
+            (_, ValueKind::Map) => {
                 let map = array.as_map();
                 let part = |index: usize, array| Cells::new(&field.children[index], array, format);
                 Values::Map(map.value_offsets(), Box::new([part(0, map.keys()), part(1, map.values())]))

@@ -1,4 +1,4 @@
-//! Connections that break, and those that must not begin.
+//! Connections that break, and connections that must not begin.
 
 use std::net::TcpStream;
 
@@ -15,7 +15,7 @@ fn failure(received: Received) -> Error {
     }
 }
 
-/// Sources at workers 1 and 2, each sends to its own sink at worker 3.
+/// Sources at workers 1 and 2, each of which sends to its own sink at worker 3.
 #[test]
 fn a_broken_connection_fails_those_that_use_it_after_what_arrived_before() {
     let plan = plan(2, ExchangeKind::Forward, 2, JobOptions::default(), OnMalformed::Fail);
@@ -60,7 +60,7 @@ fn a_broken_connection_fails_those_that_use_it_after_what_arrived_before() {
     assert!(error.starts_with(&format!("worker 3 at {}: ", endpoints[2].address())), "{error}");
 }
 
-/// A worker whose tasks have all ended lets go of its connections. Others go on.
+/// A worker whose tasks have all ended closes its connections. Other connections stay.
 #[test]
 fn a_peer_that_has_ended_in_order_is_no_failure() {
     let mut pair = pair(10_000);
@@ -105,7 +105,7 @@ fn a_newer_incarnation_ends_the_connections_of_the_older_one() {
     let newer = connect(&plan, 2, &placement, &older.endpoints);
     // Whether the end here or the one there is closed first: no task waits for the older one.
     failure(older.receive());
-    // The older one lets go of its own connections only.
+    // The older incarnation closes its own connections only.
     drop(older.wirings);
     let mut sender = newer[0].senders(&plan.exchanges[0], task(0, 0)).unwrap().remove(0);
     send(sender.as_mut(), rows(1, 1), older.clock.as_ref()).unwrap();
@@ -172,7 +172,7 @@ fn a_frozen_peer_is_given_up() {
     let strict = Patience { silence_max: Duration::from_millis(50), ..PATIENCE };
     let plan = plan(1, ExchangeKind::Forward, 1, JobOptions::default(), OnMalformed::Fail);
     let placement = BTreeMap::from([(task(0, 0), WorkerId(1)), (task(1, 0), WorkerId(2))]);
-    // One that receives: it accepts the connection by hand.
+    // A receiver: it accepts the connection by hand.
     let frozen = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let sender = listen_with(1, TOKEN, strict, &clock);
     let peers = BTreeMap::from([(WorkerId(2), Peer { address: frozen.local_addr().unwrap(), key: None })]);
@@ -187,7 +187,7 @@ fn a_frozen_peer_is_given_up() {
     let error = send(to_frozen.as_mut(), Envelope::Idle, clock.as_ref()).unwrap_err().to_string();
     assert!(error.starts_with("worker 2 at 127.0.0.1:") && error.ends_with("the peer does not answer"), "{error}");
 
-    // One that sends: it says who it is, and nothing more.
+    // A sender: it sends its hello, and nothing more.
     let receiver = listen_with(2, TOKEN, strict, &clock);
     let hello = Hello { job: JOB, incarnation: Incarnation(1), from: WorkerId(1), to: WorkerId(2), channels: 1 };
     let stream = TcpStream::connect(receiver.address()).unwrap();
@@ -202,7 +202,7 @@ fn a_frozen_peer_is_given_up() {
     assert!(error.starts_with("worker 1 at 127.0.0.1:") && error.ends_with("the peer does not answer"), "{error}");
 }
 
-/// A worker that is told to give an incarnation up does not wait for peers that are not there.
+/// A worker that must abandon an incarnation does not wait for absent peers.
 #[test]
 fn connecting_can_be_cancelled() {
     let clock = clock();
