@@ -144,9 +144,9 @@ fn nullable(schema: &Schema) -> Schema {
 
 impl Operator for LookupJoin {
     fn batch(&mut self, batch: RecordBatch, out: &mut Output) -> Result<()> {
-        let asked = self.asked.pop_front().ok_or_else(|| Error::internal("rows that nobody has asked for"))?;
+        let asked = self.asked.pop_front().ok_or_else(|| Error::internal("a batch without a requested lookup"))?;
         let rows = match asked {
-            Some(answer) => answer.take().ok_or_else(|| Error::internal("rows before their answer"))??,
+            Some(answer) => answer.take().ok_or_else(|| Error::internal("a batch before its answer"))??,
             // Rows with NULL in a key match nothing in any answer.
             None => match &self.joined {
                 Some(rows) => Arc::clone(rows),
@@ -182,7 +182,7 @@ impl LookupRequests for LookupJoin {
 
     fn request(&mut self, batch: &RecordBatch) -> Result<()> {
         let keys = self.keys_of(batch)?;
-        let lookup = self.lookup.as_mut().ok_or_else(|| Error::internal("a join without the table that it asks"))?;
+        let lookup = self.lookup.as_mut().ok_or_else(|| Error::internal("a lookup join without its table"))?;
         self.asked.push_back(if keys.num_rows() > 0 { Some(lookup.request(&keys)?) } else { None });
         Ok(())
     }

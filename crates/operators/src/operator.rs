@@ -119,7 +119,7 @@ pub trait State: Any {
 /// The state of a former operator, which must have the kind of the next one.
 pub(crate) fn same_kind<S: State>(former: &mut dyn State) -> Result<&mut S> {
     let former: &mut dyn Any = former;
-    former.downcast_mut().ok_or_else(|| Error::internal("an operator cannot go on with the state of another kind"))
+    former.downcast_mut().ok_or_else(|| Error::internal("an operator cannot take over the state of another kind"))
 }
 
 /// A static side: a table that is read to its end before the rows of the main input.

@@ -214,7 +214,7 @@ impl Sided for StaticJoin {
 
     fn take_static_side(&mut self, StaticSide(table): StaticSide) -> Result<()> {
         if table.rows.schema_ref() != &self.build_schema {
-            return Err(Error::internal("a join cannot go on with the static side of another one"));
+            return Err(Error::internal("a join cannot take over the static side of another one"));
         }
         self.table = Some(table);
         Ok(())

@@ -49,7 +49,7 @@ impl ParquetFile {
         });
         let Some(row_group) = found else {
             let error =
-                Error::user(format!("the file has no row {row} of row group {row_group}, where reading goes on"));
+                Error::user(format!("the file has no row {row} of row group {row_group}, where reading continues"));
             return Err(error.at(&place).remedy(PUT_BACK));
         };
         let mut builder = builder.with_projection(mask).with_batch_size(batch_rows);

@@ -282,7 +282,7 @@ impl Source for JdbcSource {
         let has_more = gathered.map_err(|failure| match failure.of_values(VALUES) {
             Failure::Final(error) => error.at(self.place.clone()),
             Failure::Passing(reason) | Failure::Value(reason) => {
-                Error::outside(format!("cannot be read on: {reason}")).at(self.place.clone())
+                Error::outside(format!("cannot be read any further: {reason}")).at(self.place.clone())
             }
         })?;
         self.silent_since = Some(since).filter(|_| records.is_empty());

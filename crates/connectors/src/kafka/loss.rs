@@ -31,7 +31,7 @@ impl Table {
     /// The remedy for a deleted topic.
     pub(super) fn remedy_of_gone(&self) -> String {
         match self.subscription.pattern() {
-            Some(_) => "restart the job: it goes on with the topics that there are".to_owned(),
+            Some(_) => "restart the job: it continues with the existing topics".to_owned(),
             None => format!("create it again. Then {}", self.anew()),
         }
     }
@@ -41,16 +41,16 @@ impl Table {
     pub(super) fn out_of_range(&self, next: i64, log: Option<(i64, i64)>) -> Error {
         match log {
             Some((first, _)) if next >= 0 && next < first => Error::user(format!(
-                "cannot be read on: the records before offset {first} were deleted, and the job is at {next}"
+                "cannot be read any further: the records before offset {first} were deleted, and the job is at {next}"
             ))
             .remedy(
-                "if that was the topic's retention, set 'properties.auto.offset.reset' = 'earliest' to go on at the first record that is there",
+                "if that was the topic's retention, set 'properties.auto.offset.reset' = 'earliest' to continue at the first available record",
             ),
             Some((_, end)) if next > end => Error::user(format!(
-                "cannot be read on: the job is at offset {next}, but the log ends at {end}: it has lost records"
+                "cannot be read any further: the job is at offset {next}, but the log ends at {end}: it has lost records"
             ))
             .remedy(self.without_checkpoints()),
-            _ => Error::outside(format!("cannot be read on: the offset {next} is not there")),
+            _ => Error::outside(format!("cannot be read any further: offset {next} does not exist")),
         }
     }
 
@@ -73,6 +73,6 @@ impl Table {
             Bound::Earliest => "",
             _ => " and with 'scan.startup.mode' = 'earliest-offset'",
         };
-        format!("start the job without its checkpoints{mode}: it reads all records that are there")
+        format!("start the job without its checkpoints{mode}: it reads all existing records")
     }
 }

@@ -387,7 +387,7 @@ fn classify(client: &Producer, table: &Table, identity: &Identity, error: &Kafka
         Some(RDKafkaErrorCode::Fenced | RDKafkaErrorCode::ProducerFenced | RDKafkaErrorCode::InvalidProducerEpoch) => {
             Failure::Fenced(
                 Error::outside(format!("another writer has taken over the transactions of '{}'", identity.name))
-                    .remedy("let only one instance of the job run; the one that was started last goes on"),
+                    .remedy("let only one instance of the job run; the one that was started last continues"),
             )
         }
         Some(RDKafkaErrorCode::InvalidTransactionTimeout) => Failure::Final(

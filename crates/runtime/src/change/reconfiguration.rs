@@ -121,7 +121,7 @@ impl Change {
     /// The change of a table that joins read to its end: its rows are kept, or it is read again.
     pub(crate) fn of_static_table(description: &str, (was, is): (Option<StageId>, StageId), stays: bool) -> Change {
         let (fate, what) = match stays {
-            true => (Fate::Kept, "goes on as it was read"),
+            true => (Fate::Kept, "is kept as it was read"),
             false => (Fate::New, "is read to its end before rows are processed"),
         };
         let part = ChangedPart { stage: was, next_stage: Some(is), ..ChangedPart::default() };

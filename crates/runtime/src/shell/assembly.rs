@@ -279,7 +279,7 @@ impl Assembly {
         let shared = (Arc::clone(&counters), Arc::clone(&self.control));
         let mut chain = Chain::new(stage, input, tail, options, &self.functions, shared, clock)?;
         for place in 0..stage.operators.len() {
-            let gone = || Error::internal("an operator that goes on is gone");
+            let gone = || Error::internal("a kept operator is missing");
             if self.present.kept.contains(&(id, place)) {
                 let left = self.share(id, place).and_then(|share| self.left().0.as_mut()?.operator(share));
                 let left = left.ok_or_else(gone)?;

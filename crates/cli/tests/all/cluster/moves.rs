@@ -48,12 +48,12 @@ fn state_is_where_it_is_needed_before_its_task_moves_and_nothing_is_lost_with_a_
             break;
         }
     }
-    // A worker is killed while state is loaded: the job goes on as it was, or by the new plan.
+    // A worker is killed while state is loaded: the job continues unchanged, or by the new plan.
     let rescaling = cluster.begin(&["rescale", "job", "3"]);
     until_prepares(&cluster, &rescaling);
     cluster.kill_worker(1);
     let (code, said) = rescaling.end_with_said();
-    assert!(code == Some(0) || said.contains("the change was given up, and the job goes on as it was"), "{said}");
+    assert!(code == Some(0) || said.contains("the change was abandoned, and the job continues unchanged"), "{said}");
     cluster.until("it runs", || cluster.state("job") == "running");
     cluster.worker("fourth", 2);
     cluster.until("the worker", || cluster.ok(&["jobs"]).contains("fourth"));

@@ -162,7 +162,7 @@ pub(super) fn beyond(sides: &[&StructArray], row: &Fields, units: &[Unit]) -> Ve
 /// Numbers converted to times.
 pub(super) fn to_times(numbers: &ArrayRef, unit: Unit, data_type: &DataType) -> Result<ArrayRef> {
     let DataType::Timestamp(to, zone) = data_type else {
-        return Err(Error::internal("a unit of what is no time"));
+        return Err(Error::internal("a unit of a column that is no timestamp"));
     };
     let numbers = numbers.as_primitive::<Int64Type>();
     fn scaled<T>(numbers: &Int64Array, unit: Unit, per_second: i64) -> PrimitiveArray<T>

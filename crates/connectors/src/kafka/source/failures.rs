@@ -30,9 +30,9 @@ impl KafkaSource {
             }
             RDKafkaErrorCode::UnknownTopic
             | RDKafkaErrorCode::UnknownTopicOrPartition
-            | RDKafkaErrorCode::UnknownPartition => Error::outside(format!("cannot be read on: {reason}"))
+            | RDKafkaErrorCode::UnknownPartition => Error::outside(format!("cannot be read any further: {reason}"))
                 .remedy(format!("if the topic was deleted, {}", self.table.remedy_of_gone())),
-            _ => Error::outside(format!("cannot be read on: {reason}")),
+            _ => Error::outside(format!("cannot be read any further: {reason}")),
         };
         error.at(format!("topic {name} partition {partition}"))
     }

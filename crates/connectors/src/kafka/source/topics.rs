@@ -86,7 +86,7 @@ impl KafkaSource {
         if !gone.is_empty() {
             let topics = gone.into_iter().collect::<Vec<_>>().join(", ");
             self.host.notify(format!(
-                "topics that were read are not at {servers} any more: {topics}; the job goes on without them"
+                "topics that were read are not at {servers} any more: {topics}; the job continues without them"
             ));
         }
         let of_own = |topic: &str| self.slots.topic(topic.as_bytes()).is_some();
@@ -95,7 +95,7 @@ impl KafkaSource {
         if !away.is_empty() {
             let topics = away.join(", ");
             self.host.notify(format!(
-                "topics that were read cannot be read at {servers} now: {topics}; event time waits for them, and the job goes on where it was in them; \
+                "topics that were read cannot be read at {servers} now: {topics}; event time waits for them, and the job will resume them at its positions; \
                  grant the right to read them, or delete them"
             ));
         }

@@ -250,7 +250,7 @@ fn parquet_row_groups_are_read_on() {
     assert_eq!(first_error("row-group 2 row 10"), None);
     for wrong in ["row-group 0 row 38", "row-group 99 row 0"] {
         let error = first_error(wrong).unwrap();
-        assert!(error.contains("a.parquet") && error.contains("where reading goes on"), "{error}");
+        assert!(error.contains("a.parquet") && error.contains("where reading continues"), "{error}");
     }
 }
 

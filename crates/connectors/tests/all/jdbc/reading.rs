@@ -144,7 +144,10 @@ fn a_database_that_gives_no_row_for_an_hour_fails_the_job() {
     assert!(matches!(source.poll(Duration::ZERO).unwrap(), Polled::Pending));
     clock.advance(Duration::from_secs(60));
     let error = source.poll(Duration::ZERO).err().unwrap().to_string();
-    assert!(error.contains("table held") && error.contains("cannot be read on: it does not answer"), "{error}");
+    assert!(
+        error.contains("table held") && error.contains("cannot be read any further: it does not answer"),
+        "{error}"
+    );
 }
 
 #[test]

@@ -115,7 +115,7 @@ fn a_restored_offset_that_retention_has_deleted_is_an_error() {
     outside.delete_records("expired", 0, 7);
     let positions = from(&[("expired/0", "5")]);
     let error = Reader::open_from(table("expired", &[]), 0, 1, Some(&positions)).read_until_error();
-    assert!(error.contains("topic expired partition 0: cannot be read on"), "{error}");
+    assert!(error.contains("topic expired partition 0: cannot be read any further"), "{error}");
     assert!(error.contains("'properties.auto.offset.reset' = 'earliest'"), "{error}");
 }
 

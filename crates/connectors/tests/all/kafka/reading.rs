@@ -196,7 +196,7 @@ fn new_topics_that_match_are_read_from_their_beginning_and_lost_ones_left_out_af
     assert!(error.contains("coming-b") && error.contains("restart the job"), "{error}");
     drop(last);
     let mut rest = Reader::open_at_from(spec(), host.clone(), Some(&positions));
-    await_notice(&host, "coming-b; the job goes on without them");
+    await_notice(&host, "coming-b; the job continues without them");
     let kept = |name: &str| positions.get(name).cloned();
     assert_eq!(rest.source.positions().expect("positions").get("coming-b/1").cloned(), kept("coming-b/1"));
     outside.produce("coming-a", 0, &records(30..33));

@@ -130,5 +130,5 @@ impl Shell {
 }
 
 fn given_up_because(why: &Error) -> Error {
-    Error::outside(format!("the change was given up, and the job goes on as it was: {why}"))
+    Error::outside(format!("the change was abandoned, and the job continues unchanged: {why}"))
 }

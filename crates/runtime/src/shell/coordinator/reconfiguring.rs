@@ -303,13 +303,13 @@ impl Shell {
         match &self.failure {
             Some(failure) => {
                 let error = failure.error();
-                Error::outside(format!("the change was given up, and the job goes on as it was: {error}"))
+                Error::outside(format!("the change was abandoned, and the job continues unchanged: {error}"))
             }
-            None if self.stopping => Error::user("the change was given up because the job stops"),
+            None if self.stopping => Error::user("the change was abandoned because the job stops"),
             None if matches!(self.coordinator.phase(), Phase::Ending | Phase::Finished) => {
-                Error::user("the change was given up because the job has come to its end")
+                Error::user("the change was abandoned because the job has come to its end")
             }
-            None => Error::outside("the change was given up, and the job goes on as it was"),
+            None => Error::outside("the change was abandoned, and the job continues unchanged"),
         }
     }
 

@@ -42,7 +42,7 @@ impl Chain {
         link.reached = reached;
         match (link.operator.state(), former.state()) {
             (Some(own), Some(former)) => own.succeed(former),
-            _ => Err(Error::internal("an operator without state cannot go on with one")),
+            _ => Err(Error::internal("an operator without state cannot take over one")),
         }
     }
 }

@@ -252,7 +252,7 @@ fn a_change_that_is_wrong_or_refused_or_fails_leaves_the_job_as_it_is() {
     let outcomes: Vec<&str> = outcomes.filter_map(Value::as_str).collect();
     assert_eq!(outcomes, ["refused", "refused", "refused", "refused", "refused", "undone"]);
     let reason = listed["changes"][5]["reason"].as_str().expect("a reason");
-    assert!(reason.contains("the job goes on as it was"), "{reason}");
+    assert!(reason.contains("the job continues unchanged"), "{reason}");
     wait_for(&job, "the job goes on", || get(address, JOB).json()["state"] == "running");
 
     let unknown = post(address, "/api/v1/jobs/other/reconfigure", "{}");
