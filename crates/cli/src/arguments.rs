@@ -24,7 +24,7 @@ mod osched;
 mod serve;
 
 /// Where a user begins who sees the list of commands for the first time.
-const BEGIN: &str = "Begin with anabranch demo, then anabranch sql. docs/first-hour.md goes on from there.";
+const BEGIN: &str = "Begin with anabranch demo, then anabranch sql. docs/first-hour.md continues from there.";
 /// The shell does not connect to a coordinator by default.
 const SHELL_COORDINATOR: &str = "Connect to the coordinator at http://HOST:PORT, several with commas between: INSERT submits jobs, and \
     statements such as SHOW JOBS and ALTER JOB reach them. Without it, INSERT runs in the shell's process";

@@ -20,14 +20,13 @@ const KEY_GROUPS: u16 = 32_768;
 
 /// Runs the command.
 pub(crate) fn autoscale(arguments: &Autoscale) -> Result<(), Failure> {
-    let wrong = |error: Error| Failure::planning(&error, "");
     if let Some(file) = &arguments.file {
-        let record = read_record(file).map_err(wrong)?;
-        return print(&arguments.set, &record).map_err(wrong);
+        let record = read_record(file).map_err(Failure::request)?;
+        return print(&arguments.set, &record).map_err(Failure::request);
     }
     // The command line has a job or a file.
     let job = arguments.job.as_deref().unwrap_or_default();
-    let client = client(&arguments.client).map_err(wrong)?;
+    let client = client(&arguments.client)?;
     if !arguments.record && !arguments.rehearse {
         return decisions(&client.get(&format!("{}/autoscale", path(job)))?);
     }
@@ -39,7 +38,7 @@ pub(crate) fn autoscale(arguments: &Autoscale) -> Result<(), Failure> {
     let of_job = observed["settings"].as_object().into_iter().flatten();
     let mut set: Vec<(String, String)> = of_job.map(|(name, value)| (name.clone(), string(value))).collect();
     set.extend(arguments.set.iter().cloned());
-    print(&set, &items(&observed["observations"]).cloned().collect::<Vec<_>>()).map_err(wrong)
+    print(&set, &items(&observed["observations"]).cloned().collect::<Vec<_>>()).map_err(Failure::request)
 }
 
 /// The lines of a file that `--record` has printed.
@@ -58,7 +57,6 @@ fn damaged(error: &serde_json::Error) -> Error {
     error.remedy("give the output of anabranch autoscale JOB --record")
 }
 
-/// The decisions.
 fn decisions(document: &Value) -> Result<(), Failure> {
     let mut output = Console::output();
     output.line(&mode(document))?;

@@ -7,12 +7,12 @@ use crate::arguments::Balance;
 use crate::console::Console;
 use crate::failure::Failure;
 use crate::jobs::{items, string, table};
-use crate::reconfigure::{DRY_RUN, Target, client_of};
+use crate::reconfigure::{DRY_RUN, Target};
 
 /// `anabranch balance`: key groups of hot tasks go to others.
 pub(crate) fn balance(arguments: &Balance) -> Result<(), Failure> {
     let order = BalanceOrder { seconds: arguments.over.as_secs_f64(), stage: arguments.stage };
-    let job = Target { name: &arguments.job, client: client_of(&arguments.client)? };
+    let job = Target::new(&arguments.target)?;
     carry_out(&job, order, arguments.dry_run)
 }
 
@@ -53,13 +53,15 @@ fn of_stage(stage: &Value, seconds: f64) -> Vec<String> {
         cells.push(row);
     }
     lines.extend(table(&cells));
-    let moved = |of: &Value| format!("key groups {} go from task {} to task {}", groups(of), of["from"], of["to"]);
+    let moved = |change: &Value| {
+        format!("key groups {} go from task {} to task {}", groups(change), change["from"], change["to"])
+    };
     lines.extend(items(&stage["moved"]).map(moved));
-    lines.extend(items(&stage["hot"]).map(|of| {
-        let own = rows(of["rows_per_second"].as_f64().unwrap_or_default());
+    lines.extend(items(&stage["hot"]).map(|hot| {
+        let own = rows(hot["rows_per_second"].as_f64().unwrap_or_default());
         format!(
             "key group {} alone has {own} rows/s, more than the {} of a fair share: a key group is not divided",
-            of["key_group"],
+            hot["key_group"],
             rows(total / count)
         )
     }));

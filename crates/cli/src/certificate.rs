@@ -14,7 +14,7 @@ use crate::failure::Failure;
 
 /// Runs the command.
 pub(crate) fn certificate(arguments: &arguments::Certificate) -> Result<(), Failure> {
-    make(&arguments.folder, &arguments.hosts).map_err(|error| Failure::planning(&error, ""))?;
+    make(&arguments.folder, &arguments.hosts).map_err(Failure::request)?;
     let folder = arguments.folder.display();
     let mut output = Console::output();
     output.line(&format!("for the coordinator: --tls-cert {folder}/cert.pem --tls-key {folder}/key.pem"))?;

@@ -14,8 +14,8 @@ use crate::failure::Failure;
 const WAIT: Duration = Duration::from_secs(60);
 
 /// A client of the coordinator that a command line names.
-pub(crate) fn client(given: &arguments::Client) -> Result<Client> {
-    let token = token(given.token_file.as_deref())?;
+pub(crate) fn client(given: &arguments::Client) -> Result<Client, Failure> {
+    let token = token(given.token_file.as_deref()).map_err(Failure::request)?;
     Ok(Client { urls: given.urls(), token, authority: given.authority(), wait: WAIT, ..Client::default() })
 }
 
@@ -36,12 +36,10 @@ pub(crate) fn file(option: &str, path: &Path) -> Result<Vec<u8>> {
     })
 }
 
-/// The path of a job.
 pub(crate) fn path(job: &str) -> String {
     format!("/api/v1/jobs/{}", encoded(job))
 }
 
-/// The path of a worker.
 pub(crate) fn worker_path(worker: &str) -> String {
     format!("/api/v1/workers/{}", encoded(worker))
 }

@@ -26,12 +26,11 @@ const LOOK: Duration = Duration::from_secs(1);
 
 /// Runs the command.
 pub(crate) fn coordinator(arguments: &arguments::Coordinator) -> Result<(), Failure> {
-    let wrong = |error: Error| Failure::planning(&error, "");
-    let log = Log::of_server(&arguments.log).map_err(wrong)?;
-    let exporter = log::exporter(&arguments.otlp, "coordinator", arguments.http.clone()).map_err(wrong)?;
-    log::start(Some(&log), exporter.as_ref()).map_err(wrong)?;
-    let token = secret(arguments).map_err(wrong)?;
-    let listen = address("--listen", &arguments.listen).map_err(wrong)?;
+    let log = Log::of_server(&arguments.log).map_err(Failure::request)?;
+    let exporter = log::exporter(&arguments.otlp, "coordinator", arguments.http.clone()).map_err(Failure::request)?;
+    log::start(Some(&log), exporter.as_ref()).map_err(Failure::request)?;
+    let token = secret(arguments).map_err(Failure::request)?;
+    let listen = address("--listen", &arguments.listen).map_err(Failure::request)?;
     let http = Listen {
         address: arguments.http.clone(),
         token: Some(token.clone()),
@@ -40,19 +39,24 @@ pub(crate) fn coordinator(arguments: &arguments::Coordinator) -> Result<(), Fail
         tls_cert: arguments.tls_cert.clone(),
         tls_key: arguments.tls_key.clone(),
     };
-    let listener = Listener::bind_as(&http, Given::Options("--http")).map_err(wrong)?;
+    let listener = Listener::bind_as(&http, Given::Options("--http")).map_err(Failure::request)?;
     let url = listener.url();
     let signals = Signals::catch(&[SIGINT, SIGTERM])?;
     if arguments.end_with_parent {
         process::end_with_input()?;
     }
     let store = arguments.store.clone();
-    let security = security(arguments, token).map_err(wrong)?;
-    let advertise =
-        arguments.advertise.as_deref().map(|text| address("--advertise", text)).transpose().map_err(wrong)?;
-    let authority = arguments.tls_ca.as_deref().map(|path| file("--tls-ca", path)).transpose().map_err(wrong)?;
+    let security = security(arguments, token).map_err(Failure::request)?;
+    let advertise = arguments
+        .advertise
+        .as_deref()
+        .map(|text| address("--advertise", text))
+        .transpose()
+        .map_err(Failure::request)?;
+    let authority =
+        arguments.tls_ca.as_deref().map(|path| file("--tls-ca", path)).transpose().map_err(Failure::request)?;
     let options = CoordinatorOptions { store, listen, advertise, security, authority, demo: None };
-    let coordinator = Coordinator::start(Engine::default(), options, listener).map_err(wrong)?;
+    let coordinator = Coordinator::start(Engine::default(), options, listener).map_err(Failure::request)?;
     exporter.iter().for_each(|exporter| exporter.watch(coordinator.jobs()));
     let mut progress = Console::error();
     let workers = coordinator.address().map_or_else(|| arguments.listen.clone(), |address| address.to_string());

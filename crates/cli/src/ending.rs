@@ -7,7 +7,7 @@ use anabranch_server::http::Client;
 use serde_json::{Value, json};
 use signal_hook::consts::{SIGINT, SIGTERM};
 
-use crate::arguments::{End, Remove};
+use crate::arguments::{End, Job, Remove};
 use crate::client::{client, path};
 use crate::console::Console;
 use crate::failure::Failure;
@@ -30,8 +30,8 @@ pub(crate) enum Request {
 
 /// Requests the end of a job, and waits for it.
 pub(crate) fn end(arguments: &End, request: Request) -> Result<(), Failure> {
-    let End { job, no_wait, client: given } = arguments;
-    let client = client(given).map_err(|error| Failure::planning(&error, ""))?;
+    let End { no_wait, target: Job { job, client: given } } = arguments;
+    let client = client(given)?;
     let (verb, requested) = match request {
         Request::Stop => ("stop", "stops at the end of an epoch"),
         Request::Cancel => ("cancel", "is cancelled"),
@@ -81,8 +81,8 @@ fn wait(client: &Client, job: &str, requested: &str) -> Result<Value, Failure> {
 
 /// Removes a job that is over.
 pub(crate) fn remove(arguments: &Remove) -> Result<(), Failure> {
-    let Remove { job, discard_state, client: given } = arguments;
-    let client = client(given).map_err(|error| Failure::planning(&error, ""))?;
+    let Remove { discard_state, target: Job { job, client: given } } = arguments;
+    let client = client(given)?;
     client.post(&format!("{}/remove", path(job)), &json!({ "discard_state": discard_state }))?;
     Ok(Console::output().line(&format!("job {job} was removed"))?)
 }

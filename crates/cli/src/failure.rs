@@ -24,6 +24,12 @@ impl Failure {
         let code = if matches!(error.kind(), ErrorKind::User | ErrorKind::Fenced) { WRONG } else { FAILED };
         Failure { text: render(error, sql), code }
     }
+
+    /// Like [`Failure::planning`], for a failure without statements.
+    #[expect(clippy::needless_pass_by_value, reason = "the form that map_err wants")]
+    pub(crate) fn request(error: Error) -> Self {
+        Self::planning(&error, "")
+    }
 }
 
 /// A failure while the job ran.

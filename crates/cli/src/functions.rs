@@ -26,7 +26,7 @@ pub(crate) struct Asks {
 
 /// Shows which jobs use the functions of a file, asks, and changes them.
 pub(crate) fn replace(file: &Path, arguments: &Alter) -> Result<(), Failure> {
-    let sql = read(file).map_err(|error| Failure::planning(&error, ""))?;
+    let sql = read(file).map_err(Failure::request)?;
     let asks = Asks { yes: arguments.yes, dry_run: arguments.dry_run, is_quiet: false };
     replace_text(&arguments.client, sql, arguments.allow_lost_state, &asks)
 }
@@ -59,7 +59,7 @@ pub(crate) fn replace_text(given: &Client, sql: String, allow_lost_state: bool, 
 }
 
 fn send(client: &http::Client, order: &FunctionOrder) -> Result<Value, Failure> {
-    let internal = |error: serde_json::Error| Failure::planning(&Error::internal(error.to_string()), "");
+    let internal = |error: serde_json::Error| Failure::request(Error::internal(error.to_string()));
     let body = serde_json::to_value(order).map_err(internal)?;
     client.post("/api/v1/functions", &body).map_err(|why| match why {
         NoAnswer::Refused(refused) => {

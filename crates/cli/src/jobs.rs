@@ -10,7 +10,7 @@ use crate::failure::Failure;
 
 /// Lists jobs and workers.
 pub(crate) fn jobs(arguments: &Jobs) -> Result<(), Failure> {
-    let client = client(&arguments.client).map_err(|error| Failure::planning(&error, ""))?;
+    let client = client(&arguments.client)?;
     let (jobs, workers) = (client.get("/api/v1/jobs")?, client.get("/api/v1/workers")?);
     let now = SystemClock::new().wall_ms();
     let mut rows = vec![["JOB", "STATE", "SINCE", ""].map(str::to_owned).to_vec()];

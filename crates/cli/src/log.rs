@@ -107,7 +107,7 @@ pub(crate) fn levels(text: &str) -> Result<Targets, String> {
     for part in text.split(',').map(str::trim) {
         levels = match part.split_once('=') {
             None => level(part).map(|level| of_all(levels, level)),
-            Some((module, of)) => level(of).map(|level| levels.with_target(module, level)),
+            Some((module, text)) => level(text).map(|level| levels.with_target(module, level)),
         }
         .ok_or_else(|| format!("'{part}' is no level: give off, error, warn, info, debug or trace, or MODULE=LEVEL"))?;
     }

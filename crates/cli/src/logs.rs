@@ -17,8 +17,8 @@ const LOOK: Duration = Duration::from_millis(500);
 
 /// Runs the command.
 pub(crate) fn logs(arguments: &Logs) -> Result<(), Failure> {
-    let client = client(&arguments.client).map_err(|error| Failure::planning(&error, ""))?;
-    let path = path(&arguments.job);
+    let client = client(&arguments.target.client)?;
+    let path = path(&arguments.target.job);
     let signals = Signals::catch(&[SIGINT, SIGTERM])?;
     let (mut written, mut output) = (0, Console::output());
     loop {

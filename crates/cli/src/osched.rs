@@ -44,16 +44,16 @@ const ANSWER: Duration = Duration::from_secs(15);
 
 /// Runs the command.
 pub(crate) fn osched(arguments: &arguments::Osched) -> Result<(), Failure> {
-    let wrong = |error: Error| Failure::planning(&error, "");
     match &arguments.command {
         OschedCommand::Run(run) => schedule(run),
-        OschedCommand::Check(source) => check(source.source.as_deref()).map_err(wrong),
-        OschedCommand::Targets(source) => targets(source.source.as_deref()).map_err(wrong),
+        OschedCommand::Check(source) => check(source.source.as_deref()).map_err(Failure::request),
+        OschedCommand::Targets(source) => targets(source.source.as_deref()).map_err(Failure::request),
         OschedCommand::Switch(arguments) => switch(arguments),
         OschedCommand::Restore(restore) => {
             let folder = restore.state_directory.clone().unwrap_or_else(state_directory);
-            let kernel = Proc::new().map_err(wrong)?;
-            let left = StateFolder::open(folder).and_then(|folder| folder.restore_left(&kernel)).map_err(wrong)?;
+            let kernel = Proc::new().map_err(Failure::request)?;
+            let left =
+                StateFolder::open(folder).and_then(|folder| folder.restore_left(&kernel)).map_err(Failure::request)?;
             let mut output = Console::output();
             if left.is_empty() {
                 output.line("there is nothing to restore")?;
@@ -69,7 +69,7 @@ pub(crate) fn osched(arguments: &arguments::Osched) -> Result<(), Failure> {
                 let kernel = Proc::new()?;
                 guardian::watch(socket, &guardian.journal, &kernel)
             });
-            watched.map(drop).map_err(wrong)
+            watched.map(drop).map_err(Failure::request)
         }
     }
 }
@@ -79,7 +79,7 @@ fn switch(arguments: &OschedSwitch) -> Result<(), Failure> {
     let token = arguments.token_file.as_deref().map(|path| token(Some(path))).transpose();
     let client = Client {
         urls: vec![arguments.url.clone()],
-        token: token.map_err(|error| Failure::planning(&error, ""))?.flatten(),
+        token: token.map_err(Failure::request)?.flatten(),
         authority: arguments.tls_ca.clone(),
         wait: ANSWER,
         server: Called::Osched,
@@ -98,12 +98,11 @@ fn configuration(source: &str) -> Result<Config> {
 }
 
 fn schedule(arguments: &OschedRun) -> Result<(), Failure> {
-    let wrong = |error: Error| Failure::planning(&error, "");
-    let config = configuration(&arguments.source).map_err(wrong)?;
-    let listener = control::listener(&config).map_err(wrong)?;
+    let config = configuration(&arguments.source).map_err(Failure::request)?;
+    let listener = control::listener(&config).map_err(Failure::request)?;
     let signals = Signals::catch(&[SIGINT, SIGTERM])?;
-    let (kernel, clock): (_, Arc<dyn Clock>) = (Proc::new().map_err(wrong)?, Arc::new(SystemClock::new()));
-    let drivers = config.targets.iter().map(driver::of).collect::<Result<Vec<_>>>().map_err(wrong)?;
+    let (kernel, clock): (_, Arc<dyn Clock>) = (Proc::new().map_err(Failure::request)?, Arc::new(SystemClock::new()));
+    let drivers = config.targets.iter().map(driver::of).collect::<Result<Vec<_>>>().map_err(Failure::request)?;
     let environment = Environment {
         clock: Arc::clone(&clock),
         kernel,
@@ -112,13 +111,14 @@ fn schedule(arguments: &OschedRun) -> Result<(), Failure> {
         drivers,
         dry_run: arguments.dry_run,
     };
-    let osched = Osched::start(config, environment).map_err(wrong)?;
+    let osched = Osched::start(config, environment).map_err(Failure::request)?;
     let mut progress = Console::error();
     if let Some(listener) = listener.as_ref().filter(|_| !arguments.quiet) {
         progress.line(&format!("status and control: {}", listener.url()))?;
     }
     let control = Control { status: osched.status(), orders: osched.orders() };
-    let server = listener.map(|listener| listener.serve_paths(Arc::new(control))).transpose().map_err(wrong)?;
+    let server =
+        listener.map(|listener| listener.serve_paths(Arc::new(control))).transpose().map_err(Failure::request)?;
     let shown = is_interactive() && !arguments.plain && !arguments.quiet && !arguments.dry_run;
     let mut session = Session { osched, signals: &signals, clock: clock.as_ref(), arguments };
     let ended = if shown { session.live() } else { session.plain() };

@@ -7,7 +7,7 @@ use anabranch_model::{Clock, Error, SystemClock};
 use anabranch_server::http::{Client, MoveOrder, NoAnswer, ReconfigureOrder};
 use serde_json::Value;
 
-use crate::arguments::{Alter, Changes, Drain, Migrate, Rescale};
+use crate::arguments::{Alter, Changes, Drain, Job, Migrate, Rescale};
 use crate::client::{client, path, worker_path};
 use crate::console::Console;
 use crate::engine::read;
@@ -33,8 +33,7 @@ pub(crate) fn alter(arguments: &Alter) -> Result<(), Failure> {
     // The command line has both, or functions.
     let missing = |what: &str| Failure::planning(&Error::user(format!("the {what} is missing")), "");
     let name = arguments.job.as_ref().ok_or_else(|| missing("name of the job"))?;
-    let sql =
-        read(arguments.file.as_ref().ok_or_else(|| missing("file"))?).map_err(|error| Failure::planning(&error, ""))?;
+    let sql = read(arguments.file.as_ref().ok_or_else(|| missing("file"))?).map_err(Failure::request)?;
     let parallelism = arguments.settings.parallelism.map(|tasks| ("parallelism".to_owned(), tasks.to_string()));
     let settings = arguments.settings.set.iter().cloned().chain(parallelism);
     let order = ReconfigureOrder {
@@ -66,26 +65,15 @@ pub(crate) fn rescale(arguments: &Rescale) -> Result<(), Failure> {
     let parallelism = NonZeroU32::new(arguments.tasks);
     let (stage, dry_run) = (arguments.stage, arguments.dry_run);
     let order = ReconfigureOrder { parallelism, stage, dry_run, ..ReconfigureOrder::default() };
-    let job = Target { name: &arguments.job, client: client_of(&arguments.client)? };
-    let done = job.send(&order)?;
-    if arguments.dry_run {
-        show(&done)?;
-        return Ok(Console::output().line(DRY_RUN)?);
-    }
-    job.report(&done)
+    Target { name: &arguments.job, client: client_of(&arguments.client)? }.carry_out(&order)
 }
 
 /// `anabranch migrate`: tasks go to another worker.
 pub(crate) fn migrate(arguments: &Migrate) -> Result<(), Failure> {
     let to = |(stage, task): &(u32, u32)| MoveOrder { stage: *stage, task: *task, to: arguments.to.clone() };
     let moves = arguments.tasks.iter().map(to).collect();
-    let job = Target { name: &arguments.job, client: client_of(&arguments.client)? };
-    let done = job.send(&ReconfigureOrder { moves, dry_run: arguments.dry_run, ..ReconfigureOrder::default() })?;
-    if arguments.dry_run {
-        show(&done)?;
-        return Ok(Console::output().line(DRY_RUN)?);
-    }
-    job.report(&done)
+    let order = ReconfigureOrder { moves, dry_run: arguments.dry_run, ..ReconfigureOrder::default() };
+    Target::new(&arguments.target)?.carry_out(&order)
 }
 
 /// Shows what a drain would do to each job.
@@ -135,11 +123,11 @@ pub(crate) fn drain(arguments: &Drain) -> Result<(), Failure> {
 /// `anabranch changes`: the changes of a job.
 pub(crate) fn changes(arguments: &Changes) -> Result<(), Failure> {
     if arguments.abort {
-        let place = format!("{}/changes/abort", path(&arguments.job));
-        client_of(&arguments.client)?.post(&place, &Value::Null)?;
-        return Ok(Console::output().line("the change is not carried out: the job goes on as it was")?);
+        let place = format!("{}/changes/abort", path(&arguments.target.job));
+        client_of(&arguments.target.client)?.post(&place, &Value::Null)?;
+        return Ok(Console::output().line("the change was aborted: the job continues unchanged")?);
     }
-    let listed = client_of(&arguments.client)?.get(&format!("{}/changes", path(&arguments.job)))?;
+    let listed = client_of(&arguments.target.client)?.get(&format!("{}/changes", path(&arguments.target.job)))?;
     let now = SystemClock::new().wall_ms();
     let mut rows = vec![["WHEN", "REQUEST", "OUTCOME", "VERSION", "TOOK", ""].map(str::to_owned).to_vec()];
     for change in items(&listed["changes"]) {
@@ -174,7 +162,7 @@ fn shortened(text: &str) -> String {
 }
 
 pub(crate) fn client_of(given: &crate::arguments::Client) -> Result<Client, Failure> {
-    let mut client = client(given).map_err(|error| Failure::planning(&error, ""))?;
+    let mut client = client(given)?;
     client.wait = WAIT;
     Ok(client)
 }
@@ -185,10 +173,13 @@ pub(crate) struct Target<'a> {
     pub(crate) client: Client,
 }
 
-impl Target<'_> {
+impl<'a> Target<'a> {
+    pub(crate) fn new(job: &'a Job) -> Result<Self, Failure> {
+        Ok(Target { name: &job.job, client: client_of(&job.client)? })
+    }
+
     pub(crate) fn send(&self, order: &ReconfigureOrder) -> Result<Value, Failure> {
-        let wrong = |error: Error| Failure::planning(&error, "");
-        let body = serde_json::to_value(order).map_err(|error| wrong(Error::internal(error.to_string())))?;
+        let body = serde_json::to_value(order).map_err(|error| Failure::request(Error::internal(error.to_string())))?;
         match self.client.post(&format!("{}/reconfigure", path(self.name)), &body) {
             Ok(answer) => Ok(answer),
             // A place in the error is one in the new text.
@@ -197,6 +188,16 @@ impl Target<'_> {
             }
             Err(other) => Err(other.into()),
         }
+    }
+
+    /// Changes the job; in a dry run, shows what would become of each part.
+    fn carry_out(&self, order: &ReconfigureOrder) -> Result<(), Failure> {
+        let done = self.send(order)?;
+        if order.dry_run {
+            show(&done)?;
+            return Ok(Console::output().line(DRY_RUN)?);
+        }
+        self.report(&done)
     }
 
     /// Shows what becomes of each part, and changes the job.

@@ -59,7 +59,7 @@ impl Results {
         let table = PrintedTable {
             identifier: printed.identifier.to_owned(),
             names: fields.iter().map(|field| anabranch_model::visible(field.name()).into_owned()).collect(),
-            kinds: fields.iter().map(|field| Kind::of(field.data_type())).collect(),
+            kinds: fields.iter().map(|field| Kind::from_type(field.data_type())).collect(),
             updating: printed.updating,
             rows: Vec::new(),
         };

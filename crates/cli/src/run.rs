@@ -231,16 +231,15 @@ fn listen(http: &Http) -> Result<Option<Listener>, Failure> {
     let Http { listen, page, token_file, read_token_file, tls_cert, tls_key } = http.clone();
     let listen = listen.or_else(|| page.then(|| "127.0.0.1:0".to_owned()));
     let listen = listen.map(|address| Listen { address, token: None, token_file, read_token_file, tls_cert, tls_key });
-    listen.map(|listen| Listener::bind(&listen)).transpose().map_err(|error| Failure::planning(&error, ""))
+    listen.map(|listen| Listener::bind(&listen)).transpose().map_err(Failure::request)
 }
 
 /// The reports of the process: its log, and the export to a collector.
 fn reports(arguments: &Run, job: &str) -> Result<(Option<Log>, Option<Exporter>), Failure> {
     let log = event_log(arguments)?;
-    let wrong = |error: Error| Failure::planning(&error, "");
     let instance = format!("{job} {}", std::process::id());
-    let exporter = log::exporter(&arguments.otlp, "run", instance).map_err(wrong)?;
-    log::start(log.as_ref(), exporter.as_ref()).map_err(wrong)?;
+    let exporter = log::exporter(&arguments.otlp, "run", instance).map_err(Failure::request)?;
+    log::start(log.as_ref(), exporter.as_ref()).map_err(Failure::request)?;
     Ok((log, exporter))
 }
 
@@ -250,7 +249,7 @@ fn event_log(arguments: &Run) -> Result<Option<Log>, Failure> {
         None if arguments.is_for_people() => Ok(None),
         None => Log::of_run(&arguments.events).map(Some),
     };
-    log.map_err(|error| Failure::planning(&error, ""))
+    log.map_err(Failure::request)
 }
 
 fn nothing_to_run(arguments: &Run) -> Error {

@@ -22,17 +22,16 @@ pub(crate) fn savepoint(arguments: &arguments::Savepoint) -> Result<(), Failure>
         return of_job(arguments);
     }
     let access = Access::from_environment();
-    let wrong = |error: Error| Failure::planning(&error, "");
-    let from = Store::open_existing(&arguments.job, &access).map_err(wrong)?;
+    let from = Store::open_existing(&arguments.job, &access).map_err(Failure::request)?;
     if Savepoint::is_at(&from)? {
         let error = Error::user("this is a savepoint already").at(arguments.job.clone());
-        return Err(wrong(error.remedy("copy its files, or give the place of a job's checkpoints")));
+        return Err(Failure::request(error.remedy("copy its files, or give the place of a job's checkpoints")));
     }
     if from.list("log")?.is_empty() {
-        Contents::read(&from).map_err(wrong)?;
+        Contents::read(&from).map_err(Failure::request)?;
     }
-    let to = Store::open(&arguments.path, &access).map_err(wrong)?;
-    check_empty(&to).map_err(wrong)?;
+    let to = Store::open(&arguments.path, &access).map_err(Failure::request)?;
+    check_empty(&to).map_err(Failure::request)?;
     let signals = Signals::catch(&[SIGINT, SIGTERM])?;
     let clock = SystemClock::new();
     let mut pause = |time: Duration| {
@@ -63,8 +62,7 @@ fn is_name(job: &str) -> bool {
 
 /// The savepoint of a coordinator's job, which the coordinator takes.
 fn of_job(arguments: &arguments::Savepoint) -> Result<(), Failure> {
-    let wrong = |error: Error| Failure::planning(&error, "");
-    let mut client = client(&arguments.client).map_err(wrong)?;
+    let mut client = client(&arguments.client)?;
     client.wait = arguments.timeout;
     let place = match arguments.path.contains("://") {
         true => arguments.path.clone(),

@@ -33,10 +33,9 @@ const DEMO_RATE: &str = "5000";
 
 /// Runs the command.
 pub(crate) fn serve(arguments: &arguments::Serve) -> Result<(), Failure> {
-    let wrong = |error: Error| Failure::planning(&error, "");
-    let log = Log::of_server(&arguments.log).map_err(wrong)?;
-    let exporter = log::exporter(&arguments.otlp, "serve", arguments.listen.clone()).map_err(wrong)?;
-    log::start(Some(&log), exporter.as_ref()).map_err(wrong)?;
+    let log = Log::of_server(&arguments.log).map_err(Failure::request)?;
+    let exporter = log::exporter(&arguments.otlp, "serve", arguments.listen.clone()).map_err(Failure::request)?;
+    log::start(Some(&log), exporter.as_ref()).map_err(Failure::request)?;
     let listener = Listener::bind(&Listen {
         address: arguments.listen.clone(),
         token: None,
@@ -45,16 +44,16 @@ pub(crate) fn serve(arguments: &arguments::Serve) -> Result<(), Failure> {
         tls_cert: arguments.tls_cert.clone(),
         tls_key: arguments.tls_key.clone(),
     });
-    let listener = listener.map_err(wrong)?;
+    let listener = listener.map_err(Failure::request)?;
     let url = listener.url();
     let signals = Signals::catch(&[SIGINT, SIGTERM])?;
     if arguments.end_with_parent {
         process::end_with_input()?;
     }
     let engine = engine(Console::output());
-    let (coordinator, token) = coordinator(&engine, arguments, listener).map_err(wrong)?;
+    let (coordinator, token) = coordinator(&engine, arguments, listener).map_err(Failure::request)?;
     exporter.iter().for_each(|exporter| exporter.watch(coordinator.jobs()));
-    start_worker(engine, &coordinator, token, arguments.slots.unwrap_or_else(cores)).map_err(wrong)?;
+    start_worker(engine, &coordinator, token, arguments.slots.unwrap_or_else(cores)).map_err(Failure::request)?;
     let mut progress = Console::error();
     let is_for_people = arguments.log.log_format == LogFormat::Text;
     match is_for_people {

@@ -53,11 +53,11 @@ EXPLAIN ALTER JOB ...;                     only shows what would become of each 
 ";
 
 /// The reply to a word that is meant as a command, within a statement.
-const GOES_ON: &str = "the statement above goes on: end it with ';', or drop it with Ctrl-C; \\q leaves";
+const UNFINISHED: &str = "the statement above is not finished: end it with ';', or drop it with Ctrl-C; \\q leaves";
 
 /// What to do after a step.
 #[derive(Debug, PartialEq, Eq)]
-enum Next {
+enum NextStep {
     Go,
     Leave,
 }
@@ -94,7 +94,7 @@ pub(crate) fn run(arguments: &Sql) -> Result<(), Failure> {
         return shell.converse();
     }
     for script in scripts {
-        if shell.script(&script)? == Next::Leave {
+        if shell.script(&script)? == NextStep::Leave {
             break;
         }
     }
@@ -153,11 +153,11 @@ impl Shell {
                     }
                     let is_command = matches!(steps.as_slice(), [Step::Command(_)]);
                     match self.perform(steps) {
-                        Ok(Next::Go) => {}
-                        Ok(Next::Leave) => break,
+                        Ok(NextStep::Go) => {}
+                        Ok(NextStep::Leave) => break,
                         Err(halted) => {
                             let open = if is_command { String::new() } else { typing.take() };
-                            let left = halted.tell(&open)?;
+                            let left = halted.report(&open)?;
                             let _ = left.map(|text| editor.add_history_entry(text));
                         }
                     }
@@ -177,7 +177,7 @@ impl Shell {
     }
 
     /// All statements of a text, up to the first error. The last one needs no `;`.
-    fn script(&mut self, text: &str) -> Result<Next, Failure> {
+    fn script(&mut self, text: &str) -> Result<NextStep, Failure> {
         let mut typing = Typing::of_script();
         let mut all = steps(&mut typing, text);
         all.extend(steps_of(typing.take()));
@@ -188,7 +188,7 @@ impl Shell {
     }
 
     /// Executes steps in order, up to the first that fails.
-    fn perform(&mut self, steps: Vec<Step>) -> Result<Next, Halted> {
+    fn perform(&mut self, steps: Vec<Step>) -> Result<NextStep, Halted> {
         let mut steps = steps.into_iter();
         while let Some(step) = steps.next() {
             if self.signals.stop_asked() {
@@ -196,30 +196,30 @@ impl Shell {
                 return Err(Halted { failure: None, left });
             }
             match self.step(step) {
-                Ok(Next::Go) if !self.output.reader_left() => {}
-                Ok(_) => return Ok(Next::Leave),
+                Ok(NextStep::Go) if !self.output.reader_left() => {}
+                Ok(_) => return Ok(NextStep::Leave),
                 Err(failure) => return Err(Halted { failure: Some(failure), left: steps.collect() }),
             }
         }
-        Ok(Next::Go)
+        Ok(NextStep::Go)
     }
 
-    fn step(&mut self, step: Step) -> Result<Next, Failure> {
+    fn step(&mut self, step: Step) -> Result<NextStep, Failure> {
         match step {
             Step::Statement { statement, piece, .. } => self.statement(&statement, &piece)?,
             Step::Command(line) => {
-                let Some(command) = command::command(&line) else { return Ok(Next::Go) };
+                let Some(command) = command::command(&line) else { return Ok(NextStep::Go) };
                 return self.command(command.map_err(|e| Failure::planning(&e, ""))?);
             }
-            Step::Misplaced(_) => Console::error().line(GOES_ON)?,
+            Step::Misplaced(_) => Console::error().line(UNFINISHED)?,
             Step::Wrong { error, piece } => return Err(Failure::planning(&error, &piece)),
         }
-        Ok(Next::Go)
+        Ok(NextStep::Go)
     }
 
-    fn command(&mut self, command: Command) -> Result<Next, Failure> {
+    fn command(&mut self, command: Command) -> Result<NextStep, Failure> {
         match command {
-            Command::Leave => return Ok(Next::Leave),
+            Command::Leave => return Ok(NextStep::Leave),
             Command::Help => {
                 self.output.line(HELP.trim_end())?;
                 if self.connected.is_some() {
@@ -229,18 +229,18 @@ impl Shell {
             }
             Command::Turn => {
                 self.shown.layout = self.shown.layout.other();
-                self.say(match self.shown.layout {
+                self.print(match self.shown.layout {
                     Layout::Lines => "rows are lines of a table, cut at the width of the terminal",
                     Layout::Values => "each value has its own line",
                 })?;
             }
             Command::Changes => {
                 self.shown.is_log = !self.shown.is_log;
-                self.say(self.shown.log_text())?;
+                self.print(self.shown.log_text())?;
             }
             Command::Format(format) => {
                 self.shown.format = format.unwrap_or(self.shown.format);
-                self.say(match self.shown.format {
+                self.print(match self.shown.format {
                     Format::Table => "rows are a table",
                     Format::Csv => "rows are CSV with a line of names",
                     Format::Json => "each row is a JSON object in a line",
@@ -252,11 +252,11 @@ impl Shell {
                 }
             }
         }
-        Ok(Next::Go)
+        Ok(NextStep::Go)
     }
 
     /// Prints output that is no row: beside rows for programs it goes to standard error.
-    fn say(&mut self, text: &str) -> Result<(), Failure> {
+    fn print(&mut self, text: &str) -> Result<(), Failure> {
         match self.shown.format {
             Format::Table => self.output.line(text)?,
             Format::Csv | Format::Json => Console::error().line(text)?,
@@ -271,7 +271,7 @@ impl Shell {
         let planning = |e: Error| Failure::planning(&e, text);
         if let Some(mode) = order::result_mode(statement) {
             self.shown.is_log = query::is_log(&mode).map_err(planning)?;
-            return self.say(self.shown.log_text());
+            return self.print(self.shown.log_text());
         }
         let requested = order::order(statement).map_err(planning)?;
         let Some(connected) = &mut self.connected else {
@@ -315,13 +315,13 @@ impl Shell {
 
     fn reply(&mut self, reply: Reply) -> Result<(), Failure> {
         match reply {
-            Reply::Done(text) | Reply::Report(text) if text.trim().is_empty() => self.say("nothing")?,
-            Reply::Done(text) => self.say(text.trim_end())?,
+            Reply::Done(text) | Reply::Report(text) if text.trim().is_empty() => self.print("nothing")?,
+            Reply::Done(text) => self.print(text.trim_end())?,
             Reply::Report(text) => self.output.line(text.trim_end())?,
             Reply::Job(job) => query::insert(job, &self.shown, &self.signals, &mut self.output)?,
             Reply::Query(query) => {
                 query::select(query, &self.shown, &self.signals, &mut self.output)?
-                    .say(&self.shown, &mut self.output)?;
+                    .print(&self.shown, &mut self.output)?;
             }
         }
         Ok(())

@@ -16,7 +16,7 @@ const FAILURES: usize = 5;
 
 /// Runs the command.
 pub(crate) fn show(arguments: &Job) -> Result<(), Failure> {
-    let client = client(&arguments.client).map_err(|error| Failure::planning(&error, ""))?;
+    let client = client(&arguments.client)?;
     let path = path(&arguments.job);
     let job = client.get(&path)?;
     let [plan, tasks, checkpoints] = ["plan", "tasks", "checkpoints"].map(|what| client.get(&format!("{path}/{what}")));

@@ -40,7 +40,7 @@ impl Signals {
         let shared = Arc::clone(&heard);
         std::thread::Builder::new()
             .name("signals".into())
-            .spawn(move || incoming.forever().for_each(|signal| shared.hear(signal, &bell)))
+            .spawn(move || incoming.forever().for_each(|signal| shared.notify(signal, &bell)))
             .map_err(failed)?;
         Ok(Signals { heard, wake })
     }
@@ -73,7 +73,7 @@ impl Signals {
 }
 
 impl Heard {
-    fn hear(&self, signal: i32, bell: &SyncSender<()>) {
+    fn notify(&self, signal: i32, bell: &SyncSender<()>) {
         if signal == SIGTERM {
             self.terminated.store(true, Ordering::SeqCst);
             if self.idle.load(Ordering::SeqCst) {

@@ -38,9 +38,8 @@ fn size_of(manifest: &Manifest, wanted: impl Fn(u32) -> bool) -> Size {
 
 /// Runs the command.
 pub(crate) fn state(arguments: &arguments::State) -> Result<(), Failure> {
-    let wrong = |error: Error| Failure::planning(&error, "");
-    let store = Store::open_existing(&arguments.place, &Access::from_environment()).map_err(wrong)?;
-    let contents = Contents::read(&store).map_err(wrong)?;
+    let store = Store::open_existing(&arguments.place, &Access::from_environment()).map_err(Failure::request)?;
+    let contents = Contents::read(&store).map_err(Failure::request)?;
     let mut output = Console::output();
     let Some(operator) = arguments.operator else {
         let now_ms = SystemClock::new().wall_ms();
@@ -49,13 +48,13 @@ pub(crate) fn state(arguments: &arguments::State) -> Result<(), Failure> {
             Format::Json => overview::json(store.place(), &contents)?,
             Format::Csv => {
                 let error = Error::user("without an operator there is no table that could be shown as CSV");
-                return Err(wrong(error.remedy("name one with --operator, or use --format json")));
+                return Err(Failure::request(error.remedy("name one with --operator, or use --format json")));
             }
         };
         return Ok(output.line(text.trim_end())?);
     };
     let manifest = &contents.newest()?.manifest;
-    check_operator(manifest, operator).map_err(wrong)?;
+    check_operator(manifest, operator).map_err(Failure::request)?;
     let wanted = StateRows { operator, keys: &arguments.keys, limit: arguments.limit };
     let mut found = read_state(&store, manifest, &wanted);
     for _ in 1..LOOKS {
@@ -68,7 +67,7 @@ pub(crate) fn state(arguments: &arguments::State) -> Result<(), Failure> {
         }
         found = read_state(&store, &newer.newest()?.manifest, &wanted);
     }
-    let found = found.map_err(wrong)?;
+    let found = found.map_err(Failure::request)?;
     rows::write(&found, arguments.format, &mut output)?;
     let mut notes = Console::error();
     found.notes().iter().try_for_each(|note| notes.line(&format!("note: {note}")))?;

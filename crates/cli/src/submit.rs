@@ -12,8 +12,7 @@ use crate::failure::Failure;
 
 /// Runs the command.
 pub(crate) fn submit(arguments: &Submit) -> Result<(), Failure> {
-    let wrong = |error: Error| Failure::planning(&error, "");
-    let sql = read(&arguments.file).map_err(wrong)?;
+    let sql = read(&arguments.file).map_err(Failure::request)?;
     let stem = || arguments.file.file_stem().map(|stem| stem.to_string_lossy().into_owned());
     let name = arguments.name.clone().or_else(stem).unwrap_or_default();
     send(&arguments.client, &name, &sql, &arguments.settings, arguments.tables.options.clone())
@@ -27,14 +26,13 @@ pub(crate) fn send(
     settings: &Settings,
     options: Vec<TableOption>,
 ) -> Result<(), Failure> {
-    let wrong = |error: Error| Failure::planning(&error, "");
     let parallelism = settings.parallelism.map(|tasks| ("parallelism".to_owned(), tasks.to_string()));
     let settings = settings.set.iter().cloned().chain(parallelism).collect();
     let (name, sql) = (name.to_owned(), sql.to_owned());
     let order =
         JobOrder { name: name.clone(), sql: sql.clone(), settings, options, submission: Some(new_submission()) };
-    let order = serde_json::to_value(&order).map_err(|error| wrong(Error::internal(error.to_string())))?;
-    match client(given).map_err(wrong)?.post("/api/v1/jobs", &order) {
+    let order = serde_json::to_value(&order).map_err(|error| Failure::request(Error::internal(error.to_string())))?;
+    match client(given)?.post("/api/v1/jobs", &order) {
         Ok(_) => Ok(Console::output().line(&format!("job {name} was submitted; anabranch show {name} shows it"))?),
         // The place in the error is one in this text.
         Err(NoAnswer::Refused(refused)) => Err(Failure::planning(&refused.error, &sql)),

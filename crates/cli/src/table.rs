@@ -22,7 +22,6 @@ pub(crate) enum Layout {
 }
 
 impl Layout {
-    /// The other one.
     pub(crate) fn other(self) -> Self {
         match self {
             Layout::Lines => Layout::Values,

@@ -21,7 +21,7 @@ const POLL_NS: u64 = 250_000_000;
 
 /// Runs the command.
 pub(crate) fn top(arguments: &Job) -> Result<(), Failure> {
-    let client = client(&arguments.client).map_err(|error| Failure::planning(&error, ""))?;
+    let client = client(&arguments.client)?;
     let path = path(&arguments.job);
     let job = client.get(&path)?;
     let clock = SinceEpoch(SystemClock::new());

@@ -38,7 +38,6 @@ pub(crate) trait Watched {
 
 /// A job under watch.
 pub(crate) struct Watch<'a> {
-    /// The job.
     pub(crate) job: &'a dyn Watched,
     /// The time.
     pub(crate) clock: &'a dyn Clock,
@@ -160,7 +159,7 @@ impl Watch<'_> {
 
     fn keys(&self, stopping: bool) -> &'static str {
         match (self.only_watches, stopping) {
-            (true, _) => "q or Ctrl-C: leave this view; the job goes on",
+            (true, _) => "q or Ctrl-C: leave this view; the job continues",
             (false, true) => "stopping at the end of the epoch; again to leave now",
             (false, false) => "q or Ctrl-C: stop",
         }

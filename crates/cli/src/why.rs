@@ -13,7 +13,7 @@ use crate::jobs::{items, string};
 
 /// Runs the command.
 pub(crate) fn why(arguments: &Job) -> Result<(), Failure> {
-    let client = client(&arguments.client).map_err(|error| Failure::planning(&error, ""))?;
+    let client = client(&arguments.client)?;
     let document = client.get(&format!("{}/why", path(&arguments.job)))?;
     Ok(Console::output().line(text(&arguments.job, &document).trim_end())?)
 }
@@ -55,7 +55,8 @@ fn command(job: &str, change: &Value) -> Option<String> {
         let stage = order.stage.map_or_else(String::new, |stage| format!(" --stage {stage}"));
         return Some(format!("anabranch rescale {job} {tasks}{stage}"));
     }
-    let options = order.options.iter().map(|of| format!(" --option '{}.{}={}'", of.table, of.name, of.value));
+    let options =
+        order.options.iter().map(|option| format!(" --option '{}.{}={}'", option.table, option.name, option.value));
     let settings =
         order.settings.iter().filter_map(|(name, value)| Some(format!(" --set '{name}={}'", value.as_ref()?)));
     let given: String = options.chain(settings).collect();

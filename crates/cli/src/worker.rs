@@ -14,28 +14,37 @@ use crate::process;
 
 /// Runs the command.
 pub(crate) fn worker(arguments: &Worker) -> Result<(), Failure> {
-    let wrong = |error: Error| Failure::planning(&error, "");
     if arguments.end_with_parent {
         process::die_with_parent();
         process::end_with_input()?;
     }
     let name = arguments.name.clone().unwrap_or_else(host_name);
-    let log = Log::of_server(&arguments.log).map_err(wrong)?;
-    let exporter = log::exporter(&arguments.otlp, "worker", name.clone()).map_err(wrong)?;
-    log::start(Some(&log), exporter.as_ref()).map_err(wrong)?;
+    let log = Log::of_server(&arguments.log).map_err(Failure::request)?;
+    let exporter = log::exporter(&arguments.otlp, "worker", name.clone()).map_err(Failure::request)?;
+    log::start(Some(&log), exporter.as_ref()).map_err(Failure::request)?;
     let engine = Engine::default();
     if let Some(store) = &arguments.store {
-        check_place(&engine, store).map_err(wrong)?;
+        check_place(&engine, store).map_err(Failure::request)?;
     }
     let options = WorkerOptions {
-        coordinators: arguments.coordinators.iter().map(|text| checked(text)).collect::<Result<_>>().map_err(wrong)?,
-        token: secret(arguments).map_err(wrong)?,
-        authority: arguments.tls_ca.as_deref().map(|path| file("--tls-ca", path)).transpose().map_err(wrong)?,
+        coordinators: arguments
+            .coordinators
+            .iter()
+            .map(|text| checked(text))
+            .collect::<Result<_>>()
+            .map_err(Failure::request)?,
+        token: secret(arguments).map_err(Failure::request)?,
+        authority: arguments
+            .tls_ca
+            .as_deref()
+            .map(|path| file("--tls-ca", path))
+            .transpose()
+            .map_err(Failure::request)?,
         name,
         slots: arguments.slots.unwrap_or_else(cores),
         labels: arguments.labels.clone(),
         listen: arguments.listen,
-        advertise: arguments.advertise.map(usable).transpose().map_err(wrong)?,
+        advertise: arguments.advertise.map(usable).transpose().map_err(Failure::request)?,
         state: arguments.state.clone(),
         once: arguments.once,
         wait: arguments.wait,

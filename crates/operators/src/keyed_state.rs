@@ -30,7 +30,7 @@ use arrow::datatypes::{DataType, Field, Int64Type, Schema};
 pub(crate) use changes::{ChangedRows, Changes, Extent, Noted};
 pub(crate) use halves::halves;
 pub(crate) use latest::{Latest, Needed};
-pub(crate) use on_disk::{LEAST_BYTES, OnDisk, directory, keyed_table, with_latest};
+pub(crate) use on_disk::{LEAST_BYTES, OnDisk, directory, hash_in_windows, keyed_table, with_latest};
 pub(crate) use rows::{Identity, KeyedRows, Table, Taken};
 pub(crate) use snapshots::Snapshots;
 pub(crate) use time_to_live::{TimeToLive, without_times};

@@ -2,7 +2,7 @@
 //! connection.
 //!
 //! A connection carries rows in one direction, for all channels between the two workers, and credits in the
-//! other. Its threads are the only place that waits for a socket: `connection`, `endpoint`. What they do is
+//! other. Its threads are the only place that waits for a socket: `connection`, `acceptor`. What they do is
 //! decided by parts without sockets: `frame` and `arrays` have the format of what is sent, `hello` opens a
 //! connection, `registry` and `links` say which incarnation it belongs to, `outgoing` and `incoming` have its
 //! two ends. Tasks and threads meet in `outbox` at the sender and in an inbox at the receiver. An inbox gives

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use clap::Args;
 
-use super::{Client, Settings, TableOptions, assignment, duration};
+use super::{Client, Job, Settings, TableOptions, assignment, duration};
 
 #[derive(Debug, Args)]
 pub(crate) struct Alter {
@@ -24,7 +24,7 @@ pub(crate) struct Alter {
     /// Drop state that the new statements do not use
     #[arg(long)]
     pub(crate) allow_lost_state: bool,
-    /// Go on though rows of a new source, or by another event time, may be late: windows have fired
+    /// Change the job even if rows of a new source, or by another event time, may be late: windows have fired
     #[arg(long, conflicts_with = "function")]
     pub(crate) allow_late: bool,
     /// Only show what becomes of each part
@@ -57,8 +57,6 @@ pub(crate) struct Rescale {
 
 #[derive(Debug, Args)]
 pub(crate) struct Balance {
-    /// Name of the job
-    pub(crate) job: String,
     /// Only this stage, by its number in `anabranch show`
     #[arg(long, value_name = "STAGE")]
     pub(crate) stage: Option<u32>,
@@ -69,13 +67,11 @@ pub(crate) struct Balance {
     #[arg(long)]
     pub(crate) dry_run: bool,
     #[command(flatten)]
-    pub(crate) client: Client,
+    pub(crate) target: Job,
 }
 
 #[derive(Debug, Args)]
 pub(crate) struct Migrate {
-    /// Name of the job
-    pub(crate) job: String,
     /// A task by the number of its stage and its own, as `anabranch show` has them; may be repeated
     #[arg(long = "task", value_name = "STAGE.TASK", value_parser = task, required = true)]
     pub(crate) tasks: Vec<(u32, u32)>,
@@ -86,7 +82,7 @@ pub(crate) struct Migrate {
     #[arg(long)]
     pub(crate) dry_run: bool,
     #[command(flatten)]
-    pub(crate) client: Client,
+    pub(crate) target: Job,
 }
 
 #[derive(Debug, Args)]
@@ -119,6 +115,15 @@ pub(crate) struct Autoscale {
     pub(crate) set: Vec<(String, String)>,
     #[command(flatten)]
     pub(crate) client: Client,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Changes {
+    /// Do not carry out the change that is being prepared: the job continues unchanged
+    #[arg(long)]
+    pub(crate) abort: bool,
+    #[command(flatten)]
+    pub(crate) target: Job,
 }
 
 /// `STAGE.TASK`.
@@ -158,15 +163,4 @@ mod tests {
             assert!(task(wrong).expect_err(wrong).contains("STAGE.TASK"));
         }
     }
-}
-
-#[derive(Debug, Args)]
-pub(crate) struct Changes {
-    /// Name of the job
-    pub(crate) job: String,
-    /// Do not carry out the change that is being prepared: the job goes on as it is
-    #[arg(long)]
-    pub(crate) abort: bool,
-    #[command(flatten)]
-    pub(crate) client: Client,
 }

@@ -127,33 +127,27 @@ pub(crate) struct Job {
 
 #[derive(Debug, Args)]
 pub(crate) struct End {
-    /// Name of the job
-    pub(crate) job: String,
     /// Only send the request: do not wait until the job has ended
     #[arg(long)]
     pub(crate) no_wait: bool,
     #[command(flatten)]
-    pub(crate) client: Client,
+    pub(crate) target: Job,
 }
 
 #[derive(Debug, Args)]
 pub(crate) struct Remove {
-    /// Name of the job
-    pub(crate) job: String,
     /// Also if it could resume from its newest checkpoint, which is removed with it
     #[arg(long)]
     pub(crate) discard_state: bool,
     #[command(flatten)]
-    pub(crate) client: Client,
+    pub(crate) target: Job,
 }
 
 #[derive(Debug, Args)]
 pub(crate) struct Logs {
-    /// Name of the job
-    pub(crate) job: String,
     /// Print what follows, until the job ends
     #[arg(long, short)]
     pub(crate) follow: bool,
     #[command(flatten)]
-    pub(crate) client: Client,
+    pub(crate) target: Job,
 }

@@ -69,7 +69,7 @@ impl Lines {
 
 impl<S: Subscriber> Layer<S> for Lines {
     fn on_event(&self, event: &Event<'_>, _context: Context<'_, S>) {
-        let fields = Fields::of(event);
+        let fields = Fields::from_event(event);
         let time = DateTime::from_timestamp_millis(self.clock.wall_ms()).unwrap_or_default();
         let time = time.to_rfc3339_opts(SecondsFormat::Millis, true);
         let level = event.metadata().level().as_str().to_ascii_lowercase();
@@ -90,7 +90,7 @@ pub(super) struct Fields {
 }
 
 impl Fields {
-    pub(super) fn of(event: &Event<'_>) -> Fields {
+    pub(super) fn from_event(event: &Event<'_>) -> Fields {
         let mut fields = Fields::default();
         event.record(&mut fields);
         fields

@@ -32,10 +32,10 @@ impl Spans {
 
 impl<S: Subscriber> Layer<S> for Spans {
     fn on_event(&self, event: &Event<'_>, _context: Context<'_, S>) {
-        let Fields { event, job, others } = Fields::of(event);
-        let of = SPANS.iter().find(|(name, ..)| *name == event);
+        let Fields { event, job, others } = Fields::from_event(event);
+        let span = SPANS.iter().find(|(name, ..)| *name == event);
         let took_ms = others.get("took_ms").and_then(serde_json::Value::as_f64);
-        if let (Some((_, name, failed)), Some(took_ms)) = (of, took_ms) {
+        if let (Some((_, name, failed)), Some(took_ms)) = (span, took_ms) {
             let mut attributes = others;
             attributes.remove("took_ms");
             attributes.extend(job.map(|job| ("job".to_owned(), job.into())));

@@ -15,10 +15,10 @@ use crate::view::text::{count, grouped};
 const NOTICES: usize = 3;
 
 /// A column of the table of tasks: its heading, its width, its text.
-type Column = (&'static str, u16, fn(&TaskStatus) -> String);
+type TaskColumn = (&'static str, u16, fn(&TaskStatus) -> String);
 
 /// The first columns are kept where the terminal is narrow.
-const COLUMNS: [Column; 9] = [
+const COLUMNS: [TaskColumn; 9] = [
     ("priority", 9, |task| task.priority.map_or_else(dash, number)),
     ("written", 10, |task| task.written.clone().unwrap_or_else(dash)),
     ("queue", 8, |task| metric(task, "queue_rows", count)),
@@ -52,14 +52,14 @@ pub(super) fn draw(frame: &mut Frame<'_>, title: &str, status: &Status) {
     frame.render_widget(Paragraph::new(notices).style(Style::new().fg(Color::Yellow)), areas[1]);
     draw_tasks(frame, areas[2], &status.tasks);
     let keys = Style::new().add_modifier(Modifier::DIM);
-    frame.render_widget(Paragraph::new(" q: end, and restore everything   p: pause or go on").style(keys), areas[3]);
+    frame.render_widget(Paragraph::new(" q: end, and restore everything   p: pause or resume").style(keys), areas[3]);
 }
 
 fn draw_tasks(frame: &mut Frame<'_>, area: Rect, tasks: &[TaskStatus]) {
     let inner = area.width.saturating_sub(2);
     // Names get a quarter of the width, and what the columns leave free.
     let mut left = inner - inner / 4;
-    let shown: Vec<Column> = COLUMNS
+    let shown: Vec<TaskColumn> = COLUMNS
         .into_iter()
         .take_while(|(_, width, _)| {
             let fits = *width < left;

@@ -87,21 +87,23 @@ fn begin_with(
     arguments: &Run,
     progress: &mut Console,
 ) -> Result<Job, Failure> {
-    let wrong = |error: Error| Failure::planning(&error, "");
-    let savepoint = engine.savepoint(place).map_err(wrong)?;
-    if engine.goes_on_behind(plan, &savepoint).map_err(wrong)? && arguments.is_for_people() {
+    let savepoint = engine.savepoint(place).map_err(Failure::request)?;
+    if engine.goes_on_behind(plan, &savepoint).map_err(Failure::request)? && arguments.is_for_people() {
         progress.line("the job has started from this savepoint before: it resumes from its own checkpoints")?;
     } else if !arguments.quiet && arguments.is_for_people() {
-        for change in engine.compare(plan, &savepoint).map_err(wrong)? {
+        for change in engine.compare(plan, &savepoint).map_err(Failure::request)? {
             progress.line(&change.to_string())?;
         }
     }
-    let late = if arguments.allow_late { Vec::new() } else { engine.late_from(plan, &savepoint).map_err(wrong)? };
+    let late =
+        if arguments.allow_late { Vec::new() } else { engine.late_from(plan, &savepoint).map_err(Failure::request)? };
     if !late.is_empty() {
         let error = Error::user(format!("rows would be late: {}", late.join("; ")));
-        return Err(wrong(error.remedy("start a new job without the savepoint, or allow that (--allow-late)")));
+        return Err(Failure::request(
+            error.remedy("start a new job without the savepoint, or allow that (--allow-late)"),
+        ));
     }
-    engine.start_from(plan, &savepoint, arguments.allow_lost_state).map_err(wrong)
+    engine.start_from(plan, &savepoint, arguments.allow_lost_state).map_err(Failure::request)
 }
 
 /// Writes the lines of print tables that were shown on the screen before.

@@ -136,30 +136,30 @@ mod tests {
 
     #[test]
     fn commands_are_told_from_statements() {
-        let of = |line: &str| command(line).map(|command| command.expect(line));
-        assert_eq!(of("\\q"), Some(Command::Leave));
-        assert_eq!(of(" HELP ;\n"), Some(Command::Help));
-        assert_eq!(of("?"), Some(Command::Help));
-        assert_eq!(of("exit;"), Some(Command::Leave));
+        let parsed = |line: &str| command(line).map(|command| command.expect(line));
+        assert_eq!(parsed("\\q"), Some(Command::Leave));
+        assert_eq!(parsed(" HELP ;\n"), Some(Command::Help));
+        assert_eq!(parsed("?"), Some(Command::Help));
+        assert_eq!(parsed("exit;"), Some(Command::Leave));
         for line in ["SELECT help;", "help me", "SELECT 1", "", ".5"] {
             assert!(command(line).is_none(), "{line}");
         }
-        assert_eq!(of("\\d"), statement("SHOW TABLES"));
-        assert_eq!(of("\\dt;"), statement("SHOW TABLES"));
-        assert_eq!(of("\\d a.b ;"), statement("DESCRIBE a.b"));
-        assert_eq!(of("\\df upper"), statement("SHOW FUNCTIONS ILIKE 'upper'"));
-        assert_eq!(of("\\df up_*"), statement("SHOW FUNCTIONS ILIKE 'up_%'"));
-        assert_eq!(of("\\format JSON"), Some(Command::Format(Some(Format::Json))));
+        assert_eq!(parsed("\\d"), statement("SHOW TABLES"));
+        assert_eq!(parsed("\\dt;"), statement("SHOW TABLES"));
+        assert_eq!(parsed("\\d a.b ;"), statement("DESCRIBE a.b"));
+        assert_eq!(parsed("\\df upper"), statement("SHOW FUNCTIONS ILIKE 'upper'"));
+        assert_eq!(parsed("\\df up_*"), statement("SHOW FUNCTIONS ILIKE 'up_%'"));
+        assert_eq!(parsed("\\format JSON"), Some(Command::Format(Some(Format::Json))));
     }
 
     #[test]
     fn what_is_no_command_is_explained() {
-        let of = |line: &str| command(line).expect("a command").expect_err(line).to_string();
-        assert!(of("\\nonsense;").contains("there is no command '\\nonsense'"));
-        assert!(of(".tables").contains("use \\d"), "{}", of(".tables"));
-        assert!(of(".foo").contains("\\? lists the commands"));
-        assert!(of("\\format xml").contains("table, csv or json"));
-        assert!(of("\\q now").contains("'now' follows"));
+        let error_of = |line: &str| command(line).expect("a command").expect_err(line).to_string();
+        assert!(error_of("\\nonsense;").contains("there is no command '\\nonsense'"));
+        assert!(error_of(".tables").contains("use \\d"), "{}", error_of(".tables"));
+        assert!(error_of(".foo").contains("\\? lists the commands"));
+        assert!(error_of("\\format xml").contains("table, csv or json"));
+        assert!(error_of("\\q now").contains("'now' follows"));
         assert!(looks_like_one("quit") && looks_like_one(".schema t") && looks_like_one("?;"));
         assert!(!looks_like_one("quitting") && !looks_like_one(".t") && !looks_like_one("help me"));
     }

@@ -69,17 +69,18 @@ impl Connected {
     /// Executes an order for jobs. With `dry_run`, only shows its outcome.
     pub(super) fn carry_out(&self, order: Order, dry_run: bool) -> Result<(), Failure> {
         let client = || self.client.clone();
+        let target = |job| Job { job, client: client() };
         match order {
             Order::Jobs if !dry_run => jobs::jobs(&Jobs { client: client() }),
-            Order::Describe(job) if !dry_run => show::show(&Job { job, client: client() }),
+            Order::Describe(job) if !dry_run => show::show(&target(job)),
             Order::Stop(job) if !dry_run => {
-                ending::end(&End { job, no_wait: false, client: client() }, ending::Request::Stop)
+                ending::end(&End { no_wait: false, target: target(job) }, ending::Request::Stop)
             }
             Order::Cancel(job) if !dry_run => {
-                ending::end(&End { job, no_wait: false, client: client() }, ending::Request::Cancel)
+                ending::end(&End { no_wait: false, target: target(job) }, ending::Request::Cancel)
             }
-            Order::Changes(job) if !dry_run => reconfigure::changes(&Changes { job, abort: false, client: client() }),
-            Order::Abort(job) if !dry_run => reconfigure::changes(&Changes { job, abort: true, client: client() }),
+            Order::Changes(job) if !dry_run => reconfigure::changes(&Changes { abort: false, target: target(job) }),
+            Order::Abort(job) if !dry_run => reconfigure::changes(&Changes { abort: true, target: target(job) }),
             Order::Drain(worker) => match dry_run {
                 true => reconfigure::rehearse_drain(&worker, &self.client),
                 false => reconfigure::drain(&Drain { worker, undo: false, client: client() }),
@@ -89,10 +90,10 @@ impl Connected {
             }
             Order::Balance { job, stage, seconds } => {
                 let over = Duration::from_secs(u64::from(seconds));
-                balance::balance(&Balance { job, stage, over, dry_run, client: client() })
+                balance::balance(&Balance { stage, over, dry_run, target: target(job) })
             }
             Order::Migrate { job, tasks, to } => {
-                reconfigure::migrate(&Migrate { job, tasks, to, dry_run, client: client() })
+                reconfigure::migrate(&Migrate { tasks, to, dry_run, target: target(job) })
             }
             Order::Set { job, settings } => reconfigure::alter_to(&self.client, &job, None, settings, dry_run),
             Order::Alter { job, script, .. } => {

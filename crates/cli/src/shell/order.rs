@@ -55,47 +55,55 @@ type Form = (&'static str, fn(Bound) -> Order);
 /// binds the rest.
 const FORMS: [Form; 22] = [
     ("SHOW JOBS", |_| Order::Jobs),
-    ("DESCRIBE JOB <name>", |of| Order::Describe(of.name)),
-    ("DESC JOB <name>", |of| Order::Describe(of.name)),
-    ("SHOW JOB <name>", |of| Order::Describe(of.name)),
-    ("STOP JOB <name>", |of| Order::Stop(of.name)),
+    ("DESCRIBE JOB <name>", |parsed| Order::Describe(parsed.name)),
+    ("DESC JOB <name>", |parsed| Order::Describe(parsed.name)),
+    ("SHOW JOB <name>", |parsed| Order::Describe(parsed.name)),
+    ("STOP JOB <name>", |parsed| Order::Stop(parsed.name)),
     ("STOP JOB <name> WITH SAVEPOINT", |_| with_savepoint()),
     ("STOP JOB <name> WITH DRAIN", |_| with_drain()),
     ("STOP JOB <name> WITH SAVEPOINT WITH DRAIN", |_| with_drain()),
-    ("CANCEL JOB <name>", |of| Order::Cancel(of.name)),
-    ("SHOW CHANGES FOR JOB <name>", |of| Order::Changes(of.name)),
-    ("ABORT CHANGE OF JOB <name>", |of| Order::Abort(of.name)),
-    ("DRAIN WORKER <name>", |of| Order::Drain(of.name)),
-    ("ALTER JOB <name> RESCALE <number>", |of| Order::Rescale { job: of.name, tasks: of.number, stage: None }),
-    ("ALTER JOB <name> RESCALE <number> STAGE <stage>", |of| Order::Rescale {
-        job: of.name,
-        tasks: of.number,
-        stage: Some(of.stage),
-    }),
-    ("ALTER JOB <name> BALANCE", |of| Order::Balance { job: of.name, stage: None, seconds: MEASURED_S }),
-    ("ALTER JOB <name> BALANCE OVER <number> SECONDS", |of| Order::Balance {
-        job: of.name,
+    ("CANCEL JOB <name>", |parsed| Order::Cancel(parsed.name)),
+    ("SHOW CHANGES FOR JOB <name>", |parsed| Order::Changes(parsed.name)),
+    ("ABORT CHANGE OF JOB <name>", |parsed| Order::Abort(parsed.name)),
+    ("DRAIN WORKER <name>", |parsed| Order::Drain(parsed.name)),
+    ("ALTER JOB <name> RESCALE <number>", |parsed| Order::Rescale {
+        job: parsed.name,
+        tasks: parsed.number,
         stage: None,
-        seconds: of.number,
     }),
-    ("ALTER JOB <name> BALANCE STAGE <stage>", |of| Order::Balance {
-        job: of.name,
-        stage: Some(of.stage),
+    ("ALTER JOB <name> RESCALE <number> STAGE <stage>", |parsed| Order::Rescale {
+        job: parsed.name,
+        tasks: parsed.number,
+        stage: Some(parsed.stage),
+    }),
+    ("ALTER JOB <name> BALANCE", |parsed| Order::Balance { job: parsed.name, stage: None, seconds: MEASURED_S }),
+    ("ALTER JOB <name> BALANCE OVER <number> SECONDS", |parsed| Order::Balance {
+        job: parsed.name,
+        stage: None,
+        seconds: parsed.number,
+    }),
+    ("ALTER JOB <name> BALANCE STAGE <stage>", |parsed| Order::Balance {
+        job: parsed.name,
+        stage: Some(parsed.stage),
         seconds: MEASURED_S,
     }),
-    ("ALTER JOB <name> BALANCE STAGE <stage> OVER <number> SECONDS", |of| Order::Balance {
-        job: of.name,
-        stage: Some(of.stage),
-        seconds: of.number,
+    ("ALTER JOB <name> BALANCE STAGE <stage> OVER <number> SECONDS", |parsed| Order::Balance {
+        job: parsed.name,
+        stage: Some(parsed.stage),
+        seconds: parsed.number,
     }),
-    ("ALTER JOB <name> MIGRATE TASK <tasks> TO <worker>", |of| Order::Migrate {
-        job: of.name,
-        tasks: of.tasks,
-        to: of.worker,
+    ("ALTER JOB <name> MIGRATE TASK <tasks> TO <worker>", |parsed| Order::Migrate {
+        job: parsed.name,
+        tasks: parsed.tasks,
+        to: parsed.worker,
     }),
-    ("ALTER JOB <name> SET <settings>", |of| Order::Set { job: of.name, settings: of.settings }),
-    ("ALTER JOB <name> SET ( <settings> )", |of| Order::Set { job: of.name, settings: of.settings }),
-    ("ALTER JOB <name> AS <script>", |of| Order::Alter { job: of.name, script: of.script, from: of.from }),
+    ("ALTER JOB <name> SET <settings>", |parsed| Order::Set { job: parsed.name, settings: parsed.settings }),
+    ("ALTER JOB <name> SET ( <settings> )", |parsed| Order::Set { job: parsed.name, settings: parsed.settings }),
+    ("ALTER JOB <name> AS <script>", |parsed| Order::Alter {
+        job: parsed.name,
+        script: parsed.script,
+        from: parsed.from,
+    }),
 ];
 
 fn with_savepoint() -> Order {
@@ -264,7 +272,7 @@ fn task(text: &str) -> Option<(u32, u32)> {
 mod tests {
     use super::*;
 
-    fn of(text: &str) -> Result<Option<(Order, bool)>> {
+    fn parsed(text: &str) -> Result<Option<(Order, bool)>> {
         order(&StatementText { text: text.to_owned(), line: 3, column: 5, terminated: true })
     }
 
@@ -300,10 +308,10 @@ mod tests {
                 Order::Alter { job: job(), script: "INSERT INTO r SELECT '; ' FROM t".into(), from: 21 },
             ),
         ] {
-            assert_eq!(of(text).expect(text), Some((expected.clone(), false)), "{text}");
-            assert_eq!(of(&format!("EXPLAIN {text}")).expect(text).map(|(_, explains)| explains), Some(true));
+            assert_eq!(parsed(text).expect(text), Some((expected.clone(), false)), "{text}");
+            assert_eq!(parsed(&format!("EXPLAIN {text}")).expect(text).map(|(_, explains)| explains), Some(true));
         }
-        let refused = of("STOP JOB a WITH SAVEPOINT").expect("understood");
+        let refused = parsed("STOP JOB a WITH SAVEPOINT").expect("understood");
         assert!(matches!(refused, Some((Order::Refused(..), false))), "{refused:?}");
     }
 
@@ -312,7 +320,7 @@ mod tests {
         for text in
             ["SELECT 1", "SHOW TABLES", "DESCRIBE job", "EXPLAIN SELECT 1", "ALTER TABLE t ADD x INT", "", "SHOW"]
         {
-            assert_eq!(of(text).expect(text), None, "{text}");
+            assert_eq!(parsed(text).expect(text), None, "{text}");
         }
     }
 
@@ -326,17 +334,17 @@ mod tests {
             ("STOP JOB ads-2", "line 3, column 17", "STOP JOB <name>"),
             ("ALTER JOB ads MIGRATE TASK 1 TO two", "line 3, column 32", "'1' is not expected"),
         ] {
-            let error = of(text).expect_err(text).to_string();
+            let error = parsed(text).expect_err(text).to_string();
             assert!(error.contains(place) && error.contains(what), "{text}: {error}");
         }
     }
 
     #[test]
     fn functions_that_are_replaced() {
-        let of =
+        let replaces =
             |text: &str| replaces_function(&StatementText { text: text.into(), line: 1, column: 1, terminated: true });
-        assert_eq!(of("CREATE OR REPLACE FUNCTION f() RETURNS INT RETURN 1"), Some(false));
-        assert_eq!(of("explain create or replace temporary function f"), Some(true));
-        assert_eq!((of("CREATE FUNCTION f"), of("CREATE OR REPLACE VIEW v")), (None, None));
+        assert_eq!(replaces("CREATE OR REPLACE FUNCTION f() RETURNS INT RETURN 1"), Some(false));
+        assert_eq!(replaces("explain create or replace temporary function f"), Some(true));
+        assert_eq!((replaces("CREATE FUNCTION f"), replaces("CREATE OR REPLACE VIEW v")), (None, None));
     }
 }

@@ -61,16 +61,16 @@ const LOOK: Duration = Duration::from_millis(20);
 
 /// Which rows of a query to show.
 #[derive(Clone, Copy, Debug)]
-struct Wanted {
+struct RowWindow {
     /// Rows to skip at the beginning.
     skip: usize,
     /// Largest number of rows to show.
     limit: Option<usize>,
 }
 
-impl Wanted {
+impl RowWindow {
     /// The rows to show of the next batch.
-    fn take(&mut self, batch: &RecordBatch) -> RecordBatch {
+    fn cut(&mut self, batch: &RecordBatch) -> RecordBatch {
         let skipped = self.skip.min(batch.num_rows());
         let rows = (batch.num_rows() - skipped).min(self.limit.unwrap_or(usize::MAX));
         self.skip -= skipped;
@@ -112,7 +112,7 @@ pub(crate) struct Ended {
 
 impl Ended {
     /// Prints it in the shell.
-    pub(super) fn say(&self, shown: &Shown, output: &mut Console) -> Result<(), Failure> {
+    pub(super) fn print(&self, shown: &Shown, output: &mut Console) -> Result<(), Failure> {
         summary(&self.text, shown, output)?;
         if self.was_cut {
             output.line("values were cut at the width of the terminal; \\x shows each value on its own line")?;
@@ -133,8 +133,8 @@ pub(crate) fn select(query: Query, shown: &Shown, signals: &Signals, output: &mu
     } else {
         let mut writer = Writer::new(&schema, shown, cells, updating);
         let mut end = End::default();
-        let outcome = grow(&running, &mut writer, Wanted { skip, limit }, output, &mut end);
-        end.was_cut = matches!(&writer.form, Form::Table(table) if table.was_cut());
+        let outcome = grow(&running, &mut writer, RowWindow { skip, limit }, output, &mut end);
+        end.was_cut = matches!(&writer.form, RowWriter::Table(table) if table.was_cut());
         (outcome.and_then(|()| writer.finish(output)), end)
     };
     let ended = job.wait();
@@ -208,13 +208,13 @@ pub(super) struct End {
 
 /// Writes rows one after the other.
 struct Writer {
-    form: Form,
+    form: RowWriter,
     cells: Cells,
     /// Whether rows have a weight, which is shown as the operation of a log.
     updating: bool,
 }
 
-enum Form {
+enum RowWriter {
     Table(Table),
     Records(Records),
 }
@@ -224,9 +224,9 @@ impl Writer {
         let schema = if updating { schema_of_log(schema) } else { Arc::clone(schema) };
         let form = match shown.format {
             Format::Table => {
-                Form::Table(Table::new(&schema, shown.layout, terminal::width()).with_cells(cells.clone()))
+                RowWriter::Table(Table::new(&schema, shown.layout, terminal::width()).with_cells(cells.clone()))
             }
-            format => Form::Records(Records::new(&schema, format)),
+            format => RowWriter::Records(Records::new(&schema, format)),
         };
         Writer { form, cells, updating }
     }
@@ -234,15 +234,15 @@ impl Writer {
     fn write(&mut self, batch: &RecordBatch, output: &mut Console) -> Result<()> {
         let batch = if self.updating { log(batch)? } else { batch.clone() };
         match &mut self.form {
-            Form::Table(table) => table.write(&batch, output),
-            Form::Records(records) => records.write(&self.cells.shown(&batch)?, output),
+            RowWriter::Table(table) => table.write(&batch, output),
+            RowWriter::Records(records) => records.write(&self.cells.shown(&batch)?, output),
         }
     }
 
     fn finish(&mut self, output: &mut Console) -> Result<()> {
         match &mut self.form {
-            Form::Table(_) => Ok(()),
-            Form::Records(records) => records.finish(output),
+            RowWriter::Table(_) => Ok(()),
+            RowWriter::Records(records) => records.finish(output),
         }
     }
 }
@@ -274,7 +274,7 @@ fn log(batch: &RecordBatch) -> Result<RecordBatch> {
 fn grow(
     running: &Running<'_>,
     writer: &mut Writer,
-    mut wanted: Wanted,
+    mut wanted: RowWindow,
     output: &mut Console,
     end: &mut End,
 ) -> Result<()> {
@@ -291,7 +291,7 @@ fn grow(
         }
         match running.rows.recv_timeout(LOOK) {
             Ok(batch) if !stopped => {
-                let rows = wanted.take(&batch);
+                let rows = wanted.cut(&batch);
                 if rows.num_rows() > 0 {
                     shown = writer.write(&rows, output);
                     end.rows += rows.num_rows() as u64;
@@ -341,14 +341,14 @@ mod tests {
             let column: ArrayRef = Arc::new(Int64Array::from_iter_values(rows));
             RecordBatch::try_from_iter([("n", column)]).expect("batch")
         };
-        let mut wanted = Wanted { skip: 3, limit: Some(4) };
+        let mut wanted = RowWindow { skip: 3, limit: Some(4) };
         let mut seen: Vec<i64> = Vec::new();
         for batch in [batch(0..2), batch(2..5), batch(5..9), batch(9..10)] {
-            let rows = wanted.take(&batch);
+            let rows = wanted.cut(&batch);
             seen.extend(rows.column(0).as_primitive::<Int64Type>().values());
         }
         assert_eq!(seen, [3, 4, 5, 6]);
         assert!(wanted.is_enough());
-        assert_eq!(Wanted { skip: 0, limit: None }.take(&batch(0..2)).num_rows(), 2);
+        assert_eq!(RowWindow { skip: 0, limit: None }.cut(&batch(0..2)).num_rows(), 2);
     }
 }

@@ -90,7 +90,7 @@ pub(super) struct Halted {
 
 impl Halted {
     /// Reports to the user. Returns the statements that did not run, followed by the unfinished text.
-    pub(super) fn tell(&self, open: &str) -> Result<Option<String>, Error> {
+    pub(super) fn report(&self, open: &str) -> Result<Option<String>, Error> {
         let mut error = Console::error();
         if let Some(failure) = &self.failure {
             error.line(failure.text.trim_end())?;

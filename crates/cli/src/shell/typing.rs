@@ -78,7 +78,6 @@ impl Typing {
         std::mem::take(&mut self.text)
     }
 
-    /// The prompt.
     pub(super) fn prompt(&self) -> &'static str {
         match ending(&self.text) {
             _ if self.text.is_empty() => "sql> ",

@@ -101,9 +101,9 @@ pub(super) fn json(place: &str, contents: &Contents) -> Result<String> {
         })
     };
     let manifest = &contents.newest()?.manifest;
-    let part = |of: &KeptPart| {
-        let (kind, number) = (of.id.kind, of.id.number);
-        let mut part = json!({ "kind": kind.to_string(), "number": number, "description": of.key.to_string() });
+    let part = |kept: &KeptPart| {
+        let (kind, number) = (kept.id.kind, kept.id.number);
+        let mut part = json!({ "kind": kind.to_string(), "number": number, "description": kept.key.to_string() });
         match kind {
             OperatorKind::Source => {
                 let positions = sources(manifest, number).flat_map(|source| source.positions.clone());

@@ -22,7 +22,6 @@ fn formatter(column: &dyn Array) -> Result<ArrayFormatter<'_>> {
     Ok(ArrayFormatter::try_new(column, &OPTIONS)?)
 }
 
-/// Writes the rows.
 pub(super) fn write(found: &FoundRows, format: Format, out: &mut dyn Write) -> Result<()> {
     let Some(schema) = &found.schema else { return Ok(()) };
     match format {

@@ -17,7 +17,7 @@ pub(crate) enum Kind {
 }
 
 impl Kind {
-    pub(crate) fn of(data_type: &DataType) -> Self {
+    pub(crate) fn from_type(data_type: &DataType) -> Self {
         match data_type {
             _ if data_type.is_numeric() => Kind::Number,
             DataType::Boolean | DataType::Null => Kind::Time,
@@ -46,7 +46,7 @@ impl Columns {
 
     pub(crate) fn of_schema(schema: &Schema, terminal: Option<usize>) -> Self {
         let names = schema.fields().iter().map(|field| anabranch_model::visible(field.name()).into_owned()).collect();
-        let kinds = schema.fields().iter().map(|field| Kind::of(field.data_type())).collect();
+        let kinds = schema.fields().iter().map(|field| Kind::from_type(field.data_type())).collect();
         Columns::new(names, kinds, terminal)
     }
 
@@ -132,10 +132,10 @@ pub(crate) fn cut(text: &mut String, cells: usize) -> bool {
 mod tests {
     use super::*;
 
-    fn columns(of: &[(&str, Kind, usize)], terminal: usize) -> Vec<usize> {
-        let names = of.iter().map(|(name, ..)| (*name).to_owned()).collect();
-        let mut columns = Columns::new(names, of.iter().map(|(_, kind, _)| *kind).collect(), Some(terminal));
-        columns.widen(&of.iter().map(|(.., width)| "x".repeat(*width)).collect::<Vec<_>>());
+    fn columns(shown: &[(&str, Kind, usize)], terminal: usize) -> Vec<usize> {
+        let names = shown.iter().map(|(name, ..)| (*name).to_owned()).collect();
+        let mut columns = Columns::new(names, shown.iter().map(|(_, kind, _)| *kind).collect(), Some(terminal));
+        columns.widen(&shown.iter().map(|(.., width)| "x".repeat(*width)).collect::<Vec<_>>());
         columns.widths()
     }
 

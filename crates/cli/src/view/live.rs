@@ -30,17 +30,14 @@ pub(crate) struct Screen<'a> {
     pub(crate) title: &'a str,
     /// Time since the start.
     pub(crate) elapsed: Duration,
-    /// The job.
     pub(crate) view: &'a JobView,
     /// The job's notices, oldest first.
     pub(crate) notices: &'a [String],
     /// The print tables with their latest rows.
     pub(crate) results: &'a [PrintedTable],
-    /// What keys do.
     pub(crate) keys: &'a str,
 }
 
-/// Draws the screen.
 pub(crate) fn draw(frame: &mut Frame<'_>, screen: &Screen<'_>) {
     let width = usize::from(frame.area().width);
     let figures = wrapped(figures(screen.view), width.saturating_sub(2));
@@ -74,9 +71,9 @@ fn lines(count: usize) -> u16 {
 /// The figures at the top, each a piece that is not broken.
 fn figures(view: &JobView) -> Vec<Vec<Span<'static>>> {
     let lag = view.lag_ms.map_or_else(|| "-".to_owned(), millis);
-    let latency = |of: &LatencySummary| match of.rows {
+    let latency = |latency: &LatencySummary| match latency.rows {
         0 => "-".to_owned(),
-        _ => format!("p50 {} p99 {}", micros(of.p50_us), micros(of.p99_us)),
+        _ => format!("p50 {} p99 {}", micros(latency.p50_us), micros(latency.p99_us)),
     };
     let loss = |n: u64| if n == 0 { Style::new() } else { Style::new().fg(Color::Yellow) };
     let mut figures = vec![
@@ -134,7 +131,7 @@ fn notice(text: &str, width: usize) -> Vec<Line<'static>> {
 
 /// A column of the table of stages: its heading, its width, and its rank for being omitted on a narrow
 /// terminal.
-struct Column {
+struct StageColumn {
     heading: &'static str,
     width: u16,
     /// The column with the largest number is omitted first.
@@ -144,26 +141,31 @@ struct Column {
 
 const NAME_WIDTH_MIN: u16 = 14;
 
-const COLUMNS: [Column; 7] = [
-    Column { heading: "tasks", width: 5, expendable: 6, cell: |s| (s.tasks.to_string(), Style::new()) },
-    Column { heading: "rows in/s", width: 9, expendable: 1, cell: |s| (count(s.rows_in_per_s), Style::new()) },
-    Column { heading: "rows out/s", width: 10, expendable: 4, cell: |s| (count(s.rows_out_per_s), Style::new()) },
-    Column { heading: "busy", width: 5, expendable: 0, cell: |s| share(s, |of| of.busy, true) },
-    Column { heading: "blocked", width: 7, expendable: 2, cell: |s| share(s, |of| of.backpressured, true) },
-    Column { heading: "idle", width: 5, expendable: 5, cell: |s| share(s, |of| of.idle, false) },
-    Column { heading: "queued", width: 7, expendable: 3, cell: |s| (bytes(s.queue_bytes), Style::new()) },
+const COLUMNS: [StageColumn; 7] = [
+    StageColumn { heading: "tasks", width: 5, expendable: 6, cell: |s| (s.tasks.to_string(), Style::new()) },
+    StageColumn { heading: "rows in/s", width: 9, expendable: 1, cell: |s| (count(s.rows_in_per_s), Style::new()) },
+    StageColumn { heading: "rows out/s", width: 10, expendable: 4, cell: |s| (count(s.rows_out_per_s), Style::new()) },
+    StageColumn { heading: "busy", width: 5, expendable: 0, cell: |s| share(s, |shares| shares.busy, true) },
+    StageColumn {
+        heading: "blocked",
+        width: 7,
+        expendable: 2,
+        cell: |s| share(s, |shares| shares.backpressured, true),
+    },
+    StageColumn { heading: "idle", width: 5, expendable: 5, cell: |s| share(s, |shares| shares.idle, false) },
+    StageColumn { heading: "queued", width: 7, expendable: 3, cell: |s| (bytes(s.queue_bytes), Style::new()) },
 ];
 
-fn share(stage: &StageView, of: fn(&Shares) -> f64, heated: bool) -> (String, Style) {
-    let share = stage.shares.as_ref().map(of);
+fn share(stage: &StageView, part: fn(&Shares) -> f64, heated: bool) -> (String, Style) {
+    let share = stage.shares.as_ref().map(part);
     let style = share.filter(|_| heated).map_or(Style::new(), heat);
     (share.map_or_else(|| "-".to_owned(), percent), style)
 }
 
 /// The columns for which there is room beside the stage's name.
-fn columns(width: u16) -> Vec<&'static Column> {
-    let mut shown: Vec<&Column> = COLUMNS.iter().collect();
-    let needed = |shown: &[&Column]| NAME_WIDTH_MIN + shown.iter().map(|column| column.width + 1).sum::<u16>();
+fn columns(width: u16) -> Vec<&'static StageColumn> {
+    let mut shown: Vec<&StageColumn> = COLUMNS.iter().collect();
+    let needed = |shown: &[&StageColumn]| NAME_WIDTH_MIN + shown.iter().map(|column| column.width + 1).sum::<u16>();
     while needed(&shown) > width {
         let Some(first) = (0..shown.len()).max_by_key(|index| shown[*index].expendable) else { break };
         shown.remove(first);

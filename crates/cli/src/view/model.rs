@@ -12,7 +12,6 @@ pub(crate) struct Reading {
     pub(crate) at: Nanos,
     /// When, by the wall clock.
     pub(crate) wall_ms: i64,
-    /// The tasks.
     pub(crate) tasks: Vec<TaskMetrics>,
     /// Why there are no results, or where the job waits.
     pub(crate) why: Option<String>,
@@ -60,13 +59,11 @@ pub(crate) struct JobView {
 pub(crate) struct StageView {
     /// Identifier.
     pub(crate) id: StageId,
-    /// Name.
     pub(crate) name: String,
     /// Number of tasks.
     pub(crate) tasks: u32,
     /// Whether it writes a table.
     pub(crate) is_sink: bool,
-    /// Rows out, in all.
     pub(crate) rows_out: u64,
     /// Rows in per second.
     pub(crate) rows_in_per_s: f64,
@@ -122,8 +119,8 @@ pub(crate) fn view(now: &Reading, before: Option<&Reading>) -> JobView {
     let earlier: BTreeMap<TaskId, &TaskMetrics> =
         before.map(|b| b.tasks.iter().map(|t| (t.task, t)).collect()).unwrap_or_default();
     let rate = |delta: u64| if seconds > 0.0 { delta as f64 / seconds } else { 0.0 };
-    let delta = |task: &TaskMetrics, of: fn(&TaskMetrics) -> u64| {
-        before.map_or(0, |_| of(task).saturating_sub(earlier.get(&task.task).map_or(0, |t| of(t))))
+    let delta = |task: &TaskMetrics, counter: fn(&TaskMetrics) -> u64| {
+        before.map_or(0, |_| counter(task).saturating_sub(earlier.get(&task.task).map_or(0, |t| counter(t))))
     };
     let mut view = JobView::default();
     let mut stages: BTreeMap<StageId, StageView> = BTreeMap::new();
@@ -156,7 +153,7 @@ pub(crate) fn view(now: &Reading, before: Option<&Reading>) -> JobView {
     }
     for (id, stage) in &mut stages {
         let elapsed_ns = before.map_or(0, |b| now.at.since(b.at)) * u64::from(stage.tasks);
-        stage.shares = times.get(id).and_then(|times| Shares::of(times, elapsed_ns));
+        stage.shares = times.get(id).and_then(|times| Shares::from_times(times, elapsed_ns));
     }
     let sinks = || now.tasks.iter().filter(|t| t.is_sink);
     view.lag_ms = lag_ms(now.wall_ms, sinks().map(|t| t.watermark).min());
@@ -208,7 +205,7 @@ impl StageView {
 impl Shares {
     /// Parts of the time that passed, so that a stage that has ended is not busy with its last row. A wait is
     /// counted when it is over: then it may be longer than the time that passed.
-    fn of(times: &[u64; 3], elapsed_ns: u64) -> Option<Self> {
+    fn from_times(times: &[u64; 3], elapsed_ns: u64) -> Option<Self> {
         let counted: u64 = times.iter().sum();
         let all = counted.max(elapsed_ns);
         let share = |part: u64| part as f64 / all as f64;

@@ -309,7 +309,12 @@ impl Table {
 }
 
 /// Hashes of keys. Those of one window are adjacent.
-fn hash_in_windows(keys: &[ArrayRef], rows: usize, window: Option<usize>, hashes: &mut Vec<u64>) -> Result<()> {
+pub(crate) fn hash_in_windows(
+    keys: &[ArrayRef],
+    rows: usize,
+    window: Option<usize>,
+    hashes: &mut Vec<u64>,
+) -> Result<()> {
     hash_keys(keys, rows, hashes)?;
     if let Some(window) = window {
         let times = event_times(&keys[window])?;

@@ -71,7 +71,7 @@ pub(crate) trait KeyedRows: Sized + Send + 'static {
         Ok(())
     }
 
-    /// Puts off restored rows until [`KeyedRows::end_restore`]. Returns those that are to be inserted at once.
+    /// Puts off restored rows until [`KeyedRows::end_restore`]. Returns the rows to insert at once.
     fn put_off(&mut self, _table: usize, rows: RecordBatch) -> Option<RecordBatch> {
         Some(rows)
     }

@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use anabranch_model::{Epoch, Group, Incarnation, Nanos, PlanVersion, TaskId};
-use serde::{Deserialize, Serialize, Serializer};
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use crate::coordinator::{Checkpoint, Granted, Pace, Report, Tasks, Then};
 
@@ -187,8 +187,7 @@ pub struct Summary<S> {
 }
 
 /// The last snapshot of a task. A message has it as an array of its members.
-#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
-#[serde(from = "(TaskId, Epoch, S)")]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LastSnapshot<S> {
     /// The task.
     pub task: TaskId,
@@ -198,9 +197,10 @@ pub struct LastSnapshot<S> {
     pub snapshot: S,
 }
 
-impl<S> From<(TaskId, Epoch, S)> for LastSnapshot<S> {
-    fn from((task, epoch, snapshot): (TaskId, Epoch, S)) -> Self {
-        LastSnapshot { task, epoch, snapshot }
+impl<'de, S: Deserialize<'de>> Deserialize<'de> for LastSnapshot<S> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let (task, epoch, snapshot) = Deserialize::deserialize(deserializer)?;
+        Ok(LastSnapshot { task, epoch, snapshot })
     }
 }
 

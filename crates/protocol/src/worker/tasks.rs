@@ -356,8 +356,8 @@ impl<S: Clone> Task<S> {
     }
 
     fn last(&self) -> Option<LastSnapshot<S>> {
-        let last = |(epoch, snapshot): &(Epoch, S)| (self.id, *epoch, snapshot.clone()).into();
-        self.last.as_ref().map(last)
+        let (epoch, snapshot) = self.last.as_ref()?;
+        Some(LastSnapshot { task: self.id, epoch: *epoch, snapshot: snapshot.clone() })
     }
 }
 

@@ -208,7 +208,8 @@ fn finished_tasks_count_for_later_checkpoints_and_their_last_snapshots_are_repor
     bench.snapshot(1, 5, true);
     bench.snapshot(2, 5, true);
     let last = bench.sent().pop().expect("a summary").last;
-    assert_eq!(last, [(task(0), Epoch(3), 0), (task(1), Epoch(5), 1), (task(2), Epoch(5), 2)].map(LastSnapshot::from));
+    let last_of = |(task, epoch, snapshot)| LastSnapshot { task, epoch, snapshot };
+    assert_eq!(last, [(task(0), Epoch(3), 0), (task(1), Epoch(5), 1), (task(2), Epoch(5), 2)].map(last_of));
 }
 
 #[test]

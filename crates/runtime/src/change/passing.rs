@@ -35,6 +35,9 @@ pub enum How {
 }
 
 impl How {
+    /// All of them.
+    pub const ALL: [How; 4] = [How::InPlace, How::HandedOver, How::Loaded, How::Reopened];
+
     /// The name for programs.
     #[must_use]
     pub fn name(self) -> &'static str {

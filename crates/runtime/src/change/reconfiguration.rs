@@ -131,6 +131,9 @@ impl Change {
 }
 
 impl Fate {
+    /// All of them.
+    pub const ALL: [Fate; 4] = [Fate::Kept, Fate::New, Fate::Lost, Fate::Gone];
+
     /// The name for users.
     #[must_use]
     pub fn name(self) -> &'static str {

@@ -12,8 +12,6 @@ use super::hello::Greeting;
 use super::keys::{Keys, Peer};
 use super::registry::Registry;
 
-/// Connections that have not said yet who they are, at most: the oldest is dropped for a new one.
-const GREETINGS_MAX: usize = 64;
 /// Bytes of the secret, at least, where other machines can connect.
 const TOKEN_MIN: usize = 16;
 
@@ -115,19 +113,6 @@ pub fn is_loopback(address: SocketAddr) -> bool {
     address.ip().to_canonical().is_loopback()
 }
 
-/// Ends a thread that accepts connections at this address, and that ends with the next one. It waits for a
-/// connection: if it gets none, it is left behind.
-pub fn end_accepting(mut address: SocketAddr, thread: JoinHandle<()>) {
-    if address.ip().is_unspecified() {
-        let is_v4 = address.is_ipv4();
-        address.set_ip(if is_v4 { IpAddr::V4(Ipv4Addr::LOCALHOST) } else { IpAddr::V6(Ipv6Addr::LOCALHOST) });
-    }
-    if TcpStream::connect_timeout(&address, Duration::from_secs(1)).is_ok() {
-        // A panic of the thread has ended it as well.
-        let _ = thread.join();
-    }
-}
-
 impl Drop for Endpoint {
     fn drop(&mut self) {
         self.shared.registry.close();
@@ -137,65 +122,11 @@ impl Drop for Endpoint {
 impl Host for Shared {
     const DROPPED: Shutdown = Shutdown::Both;
 
-    /// The accepting thread. Each connection has a thread until it is known whose it is: one that is silent
-    /// delays no other.
-    fn accept(self: &Arc<Self>, listener: &TcpListener) {
-        loop {
-            let accepted = listener.accept();
-            let mut state = self.lock();
-            if state.closed {
-                return;
-            }
-            match accepted {
-                Ok((stream, _)) => {
-                    // The same socket, for ending it.
-                    let Ok(own) = stream.try_clone().map(Arc::new) else { continue };
-                    state.accepted += 1;
-                    let number = state.accepted;
-                    state.greetings.insert(number, own);
-                    if state.greetings.len() > GREETINGS_MAX
-                        && let Some((_, oldest)) = state.greetings.pop_first()
-                    {
-                        // Its thread finds the end of the stream.
-                        let _ = oldest.shutdown(Shutdown::Both);
-                    }
-                    drop(state);
-                    self.spawn(stream, number);
-                }
-                // There may be too many open files for the moment.
-                Err(_) => drop(self.changed.wait_timeout_while(state, RETRY, |state| !state.closed)),
-            }
-        }
-    }
-
-    fn spawn(self: &Arc<Self>, stream: TcpStream, number: u64) {
-        let greeting = Greeted { shared: Arc::clone(self), number };
-        let greet = move || greeting.shared.registry.note(greeting.greet(stream));
-        // Without a thread the connection is closed, and its end is counted.
-        if let Err(error) = std::thread::Builder::new().name("greet".into()).spawn(greet) {
-            self.registry.note(Err(no_thread(&error)));
-        }
-    }
-}
-
-/// A connection that is being greeted.
-struct Greeted {
-    shared: Arc<Shared>,
-    number: u64,
-}
-
-impl Greeted {
-    fn greet(&self, stream: TcpStream) -> Result<()> {
-        let greeting = Greeting::begin(stream, self.shared.keys.as_ref());
+    fn greet(&self, stream: TcpStream, stranger: Stranger) {
+        let greeting = Greeting::begin(stream, self.keys.as_ref()).map_err(|error| stranger.explain(error));
         // It has said who it is, so it counts as waiting from now on.
-        let was_dropped = self.shared.lock().greetings.remove(&self.number).is_none();
-        match greeting {
-            Ok(greeting) => self.shared.registry.greet(Box::new(greeting)),
-            Err(_) if was_dropped => {
-                Err(Error::outside(format!("more than {GREETINGS_MAX} connections have not said who they are")))
-            }
-            Err(error) => Err(error),
-        }
+        drop(stranger);
+        self.registry.note(greeting.and_then(|greeting| self.registry.greet(Box::new(greeting))));
     }
 
     fn note(&self, error: Error) {

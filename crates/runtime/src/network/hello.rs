@@ -204,12 +204,6 @@ fn answer(wire: &Wire, reason: &str) -> Result<()> {
     wire.write_all(&mut [IoSlice::new(&answer_message(reason))])
 }
 
-/// Takes the same time wherever the first difference is.
-pub(super) fn is_same(token: &[u8], other: &[u8]) -> bool {
-    let differences = token.iter().zip(other).fold(0, |all, (a, b)| all | std::hint::black_box(a ^ b));
-    token.len() == other.len() && differences == 0
-}
-
 /// Tells a peer why it is refused, such as a worker of another version. The connection is of no use whether
 /// or not it gets this.
 fn turn_away(wire: &Wire, error: &Error) {

@@ -12,7 +12,7 @@ use std::time::Duration;
 
 use anabranch_model::{Epoch, Error, Incarnation, Result, StageId, TaskId};
 use bytes::Bytes;
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use super::Blob;
 use super::disk::write_in_pieces;
@@ -119,8 +119,7 @@ pub struct LocalCopies {
 }
 
 /// A task whose state was copied. A message has it as an array of its members.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(from = "(TaskId, Incarnation, Epoch)", into = "(TaskId, Incarnation, Epoch)")]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CopiedTask {
     /// The task.
     pub task: TaskId,
@@ -130,15 +129,16 @@ pub struct CopiedTask {
     pub epoch: Epoch,
 }
 
-impl From<(TaskId, Incarnation, Epoch)> for CopiedTask {
-    fn from((task, incarnation, epoch): (TaskId, Incarnation, Epoch)) -> Self {
-        CopiedTask { task, incarnation, epoch }
+impl<'de> Deserialize<'de> for CopiedTask {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let (task, incarnation, epoch) = Deserialize::deserialize(deserializer)?;
+        Ok(CopiedTask { task, incarnation, epoch })
     }
 }
 
-impl From<CopiedTask> for (TaskId, Incarnation, Epoch) {
-    fn from(CopiedTask { task, incarnation, epoch }: CopiedTask) -> Self {
-        (task, incarnation, epoch)
+impl Serialize for CopiedTask {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        (self.task, self.incarnation, self.epoch).serialize(serializer)
     }
 }
 

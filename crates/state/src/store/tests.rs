@@ -146,7 +146,10 @@ fn copies_are_found_by_task_with_the_newest_of_each() {
         store.put(&format!("state/{name}"), Bytes::from_static(b"content")).expect("put");
     }
     copied.store("s3://far/empty");
-    let task = |index| (TaskId { stage: StageId(2), index }, Incarnation(2), Epoch(3)).into();
+    let task = |index| {
+        let task = TaskId { stage: StageId(2), index };
+        CopiedTask { task, incarnation: Incarnation(2), epoch: Epoch(3) }
+    };
     let expected = LocalCopies { folder: store.copies_name(), tasks: vec![task(0), task(1)] };
     assert_eq!(LocalCopies::find(copied.nearby.path()).expect("found"), [expected]);
 

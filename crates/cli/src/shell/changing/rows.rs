@@ -26,7 +26,7 @@ pub(super) struct Rows {
 
 impl Rows {
     pub(super) fn new(schema: &Schema) -> Self {
-        let kinds = schema.fields().iter().map(|field| Kind::of(field.data_type()));
+        let kinds = schema.fields().iter().map(|field| Kind::from_type(field.data_type()));
         let labels: Vec<usize> =
             kinds.enumerate().filter(|(_, kind)| *kind != Kind::Number).map(|(column, _)| column).collect();
         let labels = if labels.is_empty() { vec![0] } else { labels };

@@ -12,7 +12,7 @@ use subtle::ConstantTimeEq as _;
 
 use crate::network::connection::{Link, Patience, Socket};
 use crate::network::frame::{Encoded, HEADER_BYTES};
-use crate::network::hello::{Hello, answer_message, check, is_same, reason_bytes, refused};
+use crate::network::hello::{Hello, answer_message, check, reason_bytes, refused};
 use crate::network::incoming::{Credits, Deliver, Incoming, IncomingChannel, NextRead, Receiving, check_channels};
 use crate::network::links::Links;
 use crate::network::outbox::NextFrames;

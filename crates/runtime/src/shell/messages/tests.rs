@@ -5,7 +5,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use anabranch_dataflow::JobOptions;
 use anabranch_model::{Group, KeyGroupReading, KeyGroups, Nanos, PlanVersion, StageId};
 use anabranch_protocol::coordinator::{Checkpoint, Granted, Pace, Tasks, Then};
-use anabranch_protocol::worker::{self, Fence, FromCoordinator, Order, Orders, Snapshots, Term, ToCoordinator};
+use anabranch_protocol::worker::{
+    self, Fence, FromCoordinator, LastSnapshot, Order, Orders, Snapshots, Term, ToCoordinator,
+};
 use serde::de::DeserializeOwned;
 
 use super::*;
@@ -91,7 +93,7 @@ fn from_worker() -> Vec<FromWorker> {
         ended: Epoch(2),
         sinks_finished: false,
         checkpoints: vec![Snapshots { epoch: Epoch(2), tasks: Some(vec![(task(0), state(0))]) }],
-        last: vec![(task(1), Epoch(1), state(1)).into()],
+        last: vec![LastSnapshot { task: task(1), epoch: Epoch(1), snapshot: state(1) }],
         groups: vec![granted],
         dropped: false,
         cancelled: true,
