@@ -9,6 +9,7 @@ use anabranch_state::{BUCKETS, Merge, Ordered};
 use arrow::array::{RecordBatch, RecordBatchOptions};
 
 use super::groups::{Grouped, Groups};
+use super::on_disk::no_disk;
 use super::{Pane, Panes, emit_batch};
 use crate::Output;
 use crate::event_time::WindowTimes;
@@ -162,7 +163,8 @@ impl Panes {
             let is_last = window.is_none_or(|(of, times)| times.expiry(start) < of.saturating_add(times.size));
             if !is_last {
                 self.put_away(start)?;
-            } else if let (Some(rows), Some(disk)) = (self.take_rows(start)?, &self.disk) {
+            } else if let Some(rows) = self.take_rows(start)? {
+                let disk = self.disk.as_ref().ok_or_else(no_disk)?;
                 in_memory.push(disk.in_order(&rows)?);
             }
         }

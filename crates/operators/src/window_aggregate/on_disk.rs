@@ -115,6 +115,9 @@ impl Panes {
             self.snapshots.keep(pane, open)?;
             self.snapshots.keep_to(self.sizes.slice_max);
         }
+        if self.disk.is_none() {
+            return Err(no_disk());
+        }
         if let Some(rows) = self.take_rows(pane)? {
             self.with_disk(|disk, merge| disk.put(pane, &rows, merge))?;
             self.snapshots.put_away();
@@ -163,6 +166,11 @@ impl Panes {
         let Panes { state_schema: schema, times, functions, sizes, .. } = self;
         MergeStates { groups, pane: 0, functions, schema, windowed: times.is_some(), bytes_max: sizes.slice_max }
     }
+}
+
+/// State in memory has no place outside of the tables.
+pub(super) fn no_disk() -> Error {
+    Error::internal("state in memory was taken out of its tables")
 }
 
 /// Merges rows of state into groups.

@@ -149,7 +149,7 @@ impl Levels {
         let (restored, mut level) = (number == 0, 0);
         while level < self.levels.len() {
             if !restored {
-                // Panes are merged one after the other: what is due of one was done of others.
+                // Panes are merged one after the other: what is due for one was done for others.
                 if self.layout == Layout::Keys {
                     self.run(level, steps, |merging| merging.due)?;
                 }
@@ -167,14 +167,23 @@ impl Levels {
 
     /// Does one batch's share of the merges. `batches_per_put` batches share the merges that follow a put.
     pub(super) fn work(&mut self, batches_per_put: usize, steps: &mut Steps<'_, '_, '_>) -> Result<()> {
-        for level in 0..self.levels.len() {
-            self.begin(level, self.layout.fan_in(), false);
-            // The next level must not have too many.
-            if self.levels.get(level + 1).is_none_or(|runs| runs.len() < RUNS_MAX) {
-                self.run(level, steps, |merging| merging.steps_per_put.div_ceil(batches_per_put))?;
-            }
+        (0..self.levels.len()).try_for_each(|level| self.work_at(level, batches_per_put, steps).map(drop))
+    }
+
+    /// Does one batch's share of a level's merge, if the next level has room for its result. Returns whether
+    /// it has.
+    pub(super) fn work_at(
+        &mut self,
+        level: usize,
+        batches_per_put: usize,
+        steps: &mut Steps<'_, '_, '_>,
+    ) -> Result<bool> {
+        self.begin(level, self.layout.fan_in(), false);
+        let has_room = self.levels.get(level + 1).is_none_or(|runs| runs.len() < RUNS_MAX);
+        if has_room {
+            self.run(level, steps, |merging| merging.steps_per_put.div_ceil(batches_per_put))?;
         }
-        Ok(())
+        Ok(has_room)
     }
 
     /// Does this number of steps of a level's merge, if it has one.
@@ -225,9 +234,15 @@ impl Levels {
         SortedWriter::new(self.pane, fits.then(|| Filter::new(places)))
     }
 
-    /// Whether runs are being merged, or are to be.
-    pub(super) fn has_work(&self) -> bool {
-        self.merging.iter().any(Option::is_some) || self.levels.iter().any(|runs| runs.len() >= self.layout.fan_in())
+    /// Number of levels.
+    pub(super) fn count(&self) -> usize {
+        self.levels.len()
+    }
+
+    /// Whether runs of a level are being merged, or are to be.
+    pub(super) fn has_work(&self, level: usize) -> bool {
+        let has_enough = |runs: &Vec<Arc<SortedRun>>| runs.len() >= self.layout.fan_in();
+        self.merging.get(level).is_some_and(Option::is_some) || self.levels.get(level).is_some_and(has_enough)
     }
 
     /// Removes the other runs. Runs that are being merged stay.

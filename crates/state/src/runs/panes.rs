@@ -5,9 +5,10 @@
 //! and merged, a [bucket](BUCKETS) of the keys at a time. A pane has levels of its own, so no row is merged
 //! with rows of another pane, and a pane whose last window has fired is removed with its files.
 //!
-//! Panes are merged one after the other, a bit after each batch: each merge in progress has a buffer for what
-//! it writes. The more panes are to be merged, the more is done after a batch, so that all are merged in time
-//! and no batch waits for a backlog.
+//! On each level panes are merged one after the other, a bit after each batch: each merge in progress has a
+//! buffer for what it writes. The more panes are to be merged, the more is done after a batch, so that all
+//! are merged in time and no batch waits for a backlog. Levels do not wait for each other: a merge of a high
+//! level takes long, and meanwhile all panes get new runs on the lowest.
 
 #[cfg(test)]
 mod tests;
@@ -32,13 +33,20 @@ pub struct PaneRuns {
     table: Table,
     files: Files,
     panes: BTreeMap<i64, Levels>,
-    /// Panes with runs that are to be merged, in the order in which they had enough of them.
-    merging: VecDeque<i64>,
-    /// The most of these at once, since there were none.
-    most_merging: usize,
+    /// Of each level.
+    queues: Vec<Queue>,
     /// Number of puts.
     puts: u64,
     pace: Pace,
+}
+
+/// Panes that have runs of a level to merge.
+#[derive(Default)]
+struct Queue {
+    /// In the order in which they had enough of them.
+    panes: VecDeque<i64>,
+    /// The most panes at once, since there were none.
+    panes_max: usize,
 }
 
 impl PaneRuns {
@@ -52,8 +60,7 @@ impl PaneRuns {
         let files = Files::new(SchemaRef::clone(&schema), directory.into())?;
         let of = KeyedTable { schema, keys, identity: Vec::new(), count: None, window: None, time: None, hash };
         let table = Table { of, layout: Layout::Buckets };
-        let (panes, merging) = (BTreeMap::new(), VecDeque::new());
-        Ok(PaneRuns { table, files, panes, merging, most_merging: 0, puts: 0, pace: Pace::new() })
+        Ok(PaneRuns { table, files, panes: BTreeMap::new(), queues: Vec::new(), puts: 0, pace: Pace::new() })
     }
 
     /// Lets a run continue in another file beyond this size.
@@ -87,11 +94,25 @@ impl PaneRuns {
         self.pace.put();
         let levels = self.panes.entry(pane).or_insert_with(|| Levels::new(Layout::Buckets, pane, 0));
         levels.put(rows, self.puts, &mut Steps::new(&self.table, &mut self.files, merge))?;
-        if levels.has_work() && !self.merging.contains(&pane) {
-            self.merging.push_back(pane);
-            self.most_merging = self.most_merging.max(self.merging.len());
+        for level in 0..levels.count() {
+            self.enqueue(pane, level);
         }
         Ok(())
+    }
+
+    /// If the pane has runs of this level to merge.
+    fn enqueue(&mut self, pane: i64, level: usize) {
+        if !self.panes.get(&pane).is_some_and(|levels| levels.has_work(level)) {
+            return;
+        }
+        if self.queues.len() <= level {
+            self.queues.resize_with(level + 1, Queue::default);
+        }
+        let queue = &mut self.queues[level];
+        if !queue.panes.contains(&pane) {
+            queue.panes.push_back(pane);
+            queue.panes_max = queue.panes_max.max(queue.panes.len());
+        }
     }
 
     /// Adds the rows of a bucket in these panes, the oldest of each pane first.
@@ -104,24 +125,37 @@ impl PaneRuns {
     /// Removes the rows of panes that start before this.
     pub fn remove_before(&mut self, pane: i64) {
         self.panes = self.panes.split_off(&pane);
-        self.merging.retain(|of| *of >= pane);
+        self.queues.iter_mut().for_each(|queue| queue.panes.retain(|of| *of >= pane));
     }
 
     /// Does a small step of the merges that the next puts would do otherwise. Called after every batch.
     pub fn work(&mut self, merge: NewMerge<'_, '_>) -> Result<()> {
         self.pace.batch();
-        let (panes, batches) = (self.most_merging, self.pace.batches_per_put);
-        let mut steps = Steps::new(&self.table, &mut self.files, merge);
-        // One pane does the shares of all.
+        let mut level = 0;
+        while level < self.queues.len() {
+            self.work_at(level, merge)?;
+            level += 1;
+        }
+        Ok(())
+    }
+
+    /// Does one batch's share of the merges of a level. The first pane does the shares of all.
+    fn work_at(&mut self, level: usize, merge: NewMerge<'_, '_>) -> Result<()> {
+        let (panes, batches) = (self.queues[level].panes_max, self.pace.batches_per_put);
         for _ in 0..panes.div_ceil(batches) {
-            let Some(levels) = self.merging.front().and_then(|pane| self.panes.get_mut(pane)) else { break };
-            levels.work((batches / panes).max(1), &mut steps)?;
-            if !levels.has_work() {
-                self.merging.pop_front();
+            let Some(&pane) = self.queues[level].panes.front() else { break };
+            let Some(levels) = self.panes.get_mut(&pane) else { break };
+            let steps = &mut Steps::new(&self.table, &mut self.files, merge);
+            let has_room = levels.work_at(level, (batches / panes).max(1), steps)?;
+            // A pane without room on the next level lets the others go first.
+            if !has_room || !levels.has_work(level) {
+                self.queues[level].panes.pop_front();
+                self.enqueue(pane, level);
+                self.enqueue(pane, level + 1);
             }
         }
-        if self.merging.is_empty() {
-            self.most_merging = 0;
+        if self.queues[level].panes.is_empty() {
+            self.queues[level].panes_max = 0;
         }
         Ok(())
     }
