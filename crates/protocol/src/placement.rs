@@ -202,18 +202,25 @@ mod tests {
         let (mut placements, mut spread) = (0, 0);
         for seed in 0..2_000 {
             let (members, stages, former, others) = drawn(&mut Rng::new(seed));
-            let Ok(placed) = place(&members, &stages, &former, &others) else { continue };
+            let suits =
+                |stage: &Stage, member: &Member| stage.label.as_ref().is_none_or(|label| member.labels.contains(label));
+            let slots_of = |stage: &Stage| {
+                members.iter().filter(|member| suits(stage, member)).map(|member| member.slots).sum::<u32>()
+            };
+            let placed = place(&members, &stages, &former, &others);
+            assert_eq!(placed.is_ok(), stages.iter().all(|stage| slots_of(stage) >= stage.parallelism), "seed {seed}");
+            let Ok(placed) = placed else { continue };
             placements += 1;
             let here = |member: &Member, id: StageId| {
                 let is_here = |(task, at): &(&TaskId, &Process)| task.stage == id && **at == member.process;
                 placed.iter().filter(is_here).count() as u32
             };
-            for Stage { id, parallelism, label } in &stages {
-                let counts = members.iter().map(|member| (member, here(member, *id)));
-                assert_eq!(counts.clone().map(|(_, tasks)| tasks).sum::<u32>(), *parallelism, "seed {seed}");
+            for stage in &stages {
+                let counts = members.iter().map(|member| (member, here(member, stage.id)));
+                assert_eq!(counts.clone().map(|(_, tasks)| tasks).sum::<u32>(), stage.parallelism, "seed {seed}");
                 for (member, tasks) in counts.filter(|(_, tasks)| *tasks > 0) {
-                    let fits = label.as_ref().is_none_or(|label| member.labels.contains(label));
-                    assert!(fits && tasks <= member.slots, "seed {seed}: {member:?} does not suit {placed:?}");
+                    let fits = suits(stage, member) && tasks <= member.slots;
+                    assert!(fits, "seed {seed}: {member:?} does not suit {placed:?}");
                 }
             }
             let free = |member: &&Member| others[&member.process] < member.slots;
