@@ -19,7 +19,7 @@ pub struct ConnectorInfo {
 pub const COMMON_OPTIONS: &[&str] = &crate::options::PLAN_OPTIONS;
 
 /// All connectors of [`crate::standard`], by their names.
-pub const CONNECTORS: [ConnectorInfo; 11] = [
+pub const CONNECTORS: [ConnectorInfo; 12] = [
     ConnectorInfo {
         name: "ad_campaigns",
         tables: "generated: the campaign of each ad of 'ad_events'",
@@ -47,6 +47,13 @@ pub const CONNECTORS: [ConnectorInfo; 11] = [
     ConnectorInfo {
         name: "datagen",
         tables: "generated: rows by chance, for any columns",
+        needed: &[],
+        options: &["fields.*", "number-of-rows", "partitions", "rows-per-second", "seed", "start-time"],
+        formats: &[],
+    },
+    ConnectorInfo {
+        name: "faker",
+        tables: "generated: texts such as names and addresses, by the expressions of flink-faker",
         needed: &[],
         options: &["fields.*", "number-of-rows", "partitions", "rows-per-second", "seed", "start-time"],
         formats: &[],
@@ -237,6 +244,12 @@ mod tests {
         let list = text.split("known options: ").nth(1).unwrap_or_else(|| panic!("{}: {text}", info.name));
         let is_own = |name: &&str| !COMMON_OPTIONS.contains(name) && !name.contains("json.");
         list.split(", ").map(str::trim).filter(is_own).map(str::to_owned).collect()
+    }
+
+    #[test]
+    fn each_connector_is_described() {
+        let described: BTreeSet<&str> = CONNECTORS.iter().map(|info| info.name).collect();
+        assert_eq!(described, crate::standard().names().collect());
     }
 
     #[test]
