@@ -129,18 +129,14 @@ fn check_nesting<'e>(exprs: impl IntoIterator<Item = &'e Expr>) -> Result<()> {
 
 /// Refuses FILTER of a window function that is no aggregate.
 fn check_filter(call: &Expr) -> Result<()> {
-    match call {
-        Expr::WindowFunction(of) => match (&of.fun, &of.params.filter) {
-            (WindowFunctionDefinition::WindowUDF(function), Some(filter)) => {
-                let error = Error::user(format!(
-                    "FILTER needs an aggregate and does not apply to {}",
-                    function.name().to_uppercase()
-                ));
-                let error = error.remedy("write the condition in WHERE of a subquery in FROM");
-                Err(through(at_span(error, first_span(filter))))
-            }
-            _ => Ok(()),
-        },
+    let Expr::WindowFunction(of) = call else { return Ok(()) };
+    match (&of.fun, &of.params.filter) {
+        (WindowFunctionDefinition::WindowUDF(function), Some(filter)) => {
+            let name = function.name().to_uppercase();
+            let error = Error::user(format!("FILTER needs an aggregate and does not apply to {name}"));
+            let error = error.remedy("write the condition in WHERE of a subquery in FROM");
+            Err(through(at_span(error, first_span(filter))))
+        }
         _ => Ok(()),
     }
 }
