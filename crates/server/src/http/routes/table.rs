@@ -226,7 +226,7 @@ fn changes() -> Vec<Route> {
             .gives::<Requested>(202, "The cancellation is requested.")
             .refuses(409, STATE),
         post("/api/v1/jobs/{name}/changes/abort", Target::AbortChange, "abortChange", abort)
-            .gives::<Requested>(202, "The change was given up.")
+            .gives::<Requested>(202, "The change was abandoned.")
             .refuses(409, "No change is being carried out, or its tasks are switching already."),
         post("/api/v1/jobs/{name}/remove", Target::Remove, "removeJob", remove)
             .may_take::<RemovalOrder>()
