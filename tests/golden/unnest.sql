@@ -18,3 +18,5 @@ CREATE VIEW counted AS SELECT id, ts, k, v FROM events CROSS JOIN UNNEST(counts)
 INSERT INTO results SELECT 'then windows', COUNT(*), k, SUM(v) FROM TABLE(TUMBLE(TABLE counted, DESCRIPTOR(ts), INTERVAL '2' SECOND)) GROUP BY window_start, window_end, k;
 INSERT INTO results SELECT 'after a join of its own', b.id, CAST(a.id AS STRING), x FROM nested a, nested b LEFT JOIN nested c ON b.id = c.id + 1, UNNEST(a.list) AS t (x) WHERE x > 10;
 INSERT INTO results SELECT 'in parentheses', a.id, CAST(b.id AS STRING), x FROM (nested a CROSS JOIN UNNEST(a.list) AS t (x)) JOIN nested b ON b.id = a.id WHERE x > 10;
+INSERT INTO results SELECT 'of a union', id, '', x * 1000000000 FROM (SELECT id, ARRAY[7, 8] AS l FROM nested WHERE id = 1 UNION ALL SELECT id, list FROM nested) AS u CROSS JOIN UNNEST(l) AS t (x) WHERE x > 7;
+INSERT INTO results SELECT 'of a CASE', id, '', x * 1000000000 FROM nested CROSS JOIN UNNEST(CASE WHEN id < 3 THEN ARRAY[7, 8] ELSE list END) AS t (x) WHERE x > 7;

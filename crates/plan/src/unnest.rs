@@ -56,9 +56,16 @@ impl Unnest {
         Ok(Unnest { value, ordinality, outer, input, added: count, columns })
     }
 
-    /// Derives the columns: those of the input and of an element.
+    /// Derives the columns: those of the input and of an element. Their types are those of the value as it is
+    /// now: the coercion of a union or a CASE below changes them.
     pub(crate) fn with_columns(mut self) -> Result<Self> {
-        let added = self.columns.iter().skip(self.columns.len() - self.added).cloned();
+        let mut added: Vec<Col> = self.columns.iter().skip(self.columns.len() - self.added).cloned().collect();
+        let elements = element_fields(&self.value.get_type(self.input.columns())?).unwrap_or_default();
+        for (col, element) in added.iter_mut().zip(&elements) {
+            let nullable = col.field.is_nullable() || element.is_nullable();
+            let field = col.field.as_ref().clone().with_data_type(element.data_type().clone());
+            col.field = Arc::new(field.with_nullable(nullable));
+        }
         self.columns = self.input.columns().with(added)?;
         Ok(self)
     }
