@@ -191,7 +191,7 @@ impl Table {
         if let Some(option) = self.traits.changes.and_then(|changes| changes.begins_later) {
             let what = format!(
                 "table '{}' has changes of rows and no primary key, and its option '{option}' skips the first changes: later changes may \
-                 back rows that never came",
+                 retract rows that never came",
                 self.name
             );
             return Err(Error::user(what).remedy(

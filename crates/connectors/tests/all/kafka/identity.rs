@@ -120,7 +120,7 @@ fn a_position_beyond_the_end_of_the_log_is_final() {
         let error = reader.read_until_error();
         assert!(error.contains("topic beyond partition 0: cannot be read any further"), "{error}");
         assert!(error.contains("the job is at offset 50, but the log ends at 10"), "{error}");
-        assert!(error.contains("start the job without its checkpoints: it reads all records"), "{error}");
+        assert!(error.contains("start the job without its checkpoints: it reads all existing records"), "{error}");
     }
     assert_eq!(Reader::read_to_end(table("beyond", &[BOUNDED]), 0, 1).count(), 10);
 }
