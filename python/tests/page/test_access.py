@@ -113,7 +113,8 @@ def test_a_page_of_another_site_can_neither_read_nor_change(browser: Browser, se
     # Without asking for the answer, the request is sent: the server refuses it.
     stop = "(url) => fetch(url + '/api/v1/jobs/demo/stop', {method: 'POST', mode: 'no-cors', body: ''}).then((answer) => answer.type)"
     assert page.evaluate(stop, server.url) == "opaque"
-    assert server.job("demo")["state"] == "running"
+    # The job may still restore its state when the test comes early.
+    assert server.job("demo")["state"] in ("restoring", "running")
     page.evaluate("(url) => { const frame = document.createElement('iframe'); frame.src = url; document.body.append(frame); }", server.url)
     expect(page.frame_locator("iframe").locator("#page")).to_have_count(0)
     page.close()
