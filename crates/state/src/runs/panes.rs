@@ -95,24 +95,9 @@ impl PaneRuns {
         let levels = self.panes.entry(pane).or_insert_with(|| Levels::new(Layout::Buckets, pane, 0));
         levels.put(rows, self.puts, &mut Steps::new(&self.table, &mut self.files, merge))?;
         for level in 0..levels.count() {
-            self.enqueue(pane, level);
+            enqueue(&mut self.queues, pane, levels, level);
         }
         Ok(())
-    }
-
-    /// If the pane has runs of this level to merge.
-    fn enqueue(&mut self, pane: i64, level: usize) {
-        if !self.panes.get(&pane).is_some_and(|levels| levels.has_work(level)) {
-            return;
-        }
-        if self.queues.len() <= level {
-            self.queues.resize_with(level + 1, Queue::default);
-        }
-        let queue = &mut self.queues[level];
-        if !queue.panes.contains(&pane) {
-            queue.panes.push_back(pane);
-            queue.panes_max = queue.panes_max.max(queue.panes.len());
-        }
     }
 
     /// Adds the rows of a bucket in these panes, the oldest of each pane first.
@@ -128,34 +113,31 @@ impl PaneRuns {
         self.queues.iter_mut().for_each(|queue| queue.panes.retain(|of| *of >= pane));
     }
 
-    /// Does a small step of the merges that the next puts would do otherwise. Called after every batch.
+    /// Does a small step of the merges that the next puts would do otherwise. Called after every batch. On
+    /// each level, the first pane does the shares of all.
     pub fn work(&mut self, merge: NewMerge<'_, '_>) -> Result<()> {
         self.pace.batch();
+        let batches = self.pace.batches_per_put;
+        let PaneRuns { table, files, panes, queues, .. } = self;
+        let mut steps = Steps::new(table, files, merge);
         let mut level = 0;
-        while level < self.queues.len() {
-            self.work_at(level, merge)?;
-            level += 1;
-        }
-        Ok(())
-    }
-
-    /// Does one batch's share of the merges of a level. The first pane does the shares of all.
-    fn work_at(&mut self, level: usize, merge: NewMerge<'_, '_>) -> Result<()> {
-        let (panes, batches) = (self.queues[level].panes_max, self.pace.batches_per_put);
-        for _ in 0..panes.div_ceil(batches) {
-            let Some(&pane) = self.queues[level].panes.front() else { break };
-            let Some(levels) = self.panes.get_mut(&pane) else { break };
-            let steps = &mut Steps::new(&self.table, &mut self.files, merge);
-            let has_room = levels.work_at(level, (batches / panes).max(1), steps)?;
-            // A pane without room on the next level lets the others go first.
-            if !has_room || !levels.has_work(level) {
-                self.queues[level].panes.pop_front();
-                self.enqueue(pane, level);
-                self.enqueue(pane, level + 1);
+        while level < queues.len() {
+            let waiting = queues[level].panes_max;
+            for _ in 0..waiting.div_ceil(batches) {
+                let Some(&pane) = queues[level].panes.front() else { break };
+                let Some(levels) = panes.get_mut(&pane) else { break };
+                let has_room = levels.work_at(level, (batches / waiting).max(1), &mut steps)?;
+                // A pane without room on the next level lets the others go first.
+                if !has_room || !levels.has_work(level) {
+                    queues[level].panes.pop_front();
+                    enqueue(queues, pane, levels, level);
+                    enqueue(queues, pane, levels, level + 1);
+                }
             }
-        }
-        if self.queues[level].panes.is_empty() {
-            self.queues[level].panes_max = 0;
+            if queues[level].panes.is_empty() {
+                queues[level].panes_max = 0;
+            }
+            level += 1;
         }
         Ok(())
     }
@@ -170,5 +152,20 @@ impl PaneRuns {
     #[cfg(test)]
     fn most_runs(&self) -> usize {
         self.panes.values().map(Levels::most_runs).max().unwrap_or(0)
+    }
+}
+
+/// Adds a pane to the queue of a level, if it has runs of it to merge.
+fn enqueue(queues: &mut Vec<Queue>, pane: i64, levels: &Levels, level: usize) {
+    if !levels.has_work(level) {
+        return;
+    }
+    if queues.len() <= level {
+        queues.resize_with(level + 1, Queue::default);
+    }
+    let queue = &mut queues[level];
+    if !queue.panes.contains(&pane) {
+        queue.panes.push_back(pane);
+        queue.panes_max = queue.panes_max.max(queue.panes.len());
     }
 }
