@@ -103,8 +103,13 @@ impl Timers {
         let ones = Int64Array::from(vec![1; timers.len()]);
         let columns: Vec<ArrayRef> = vec![Arc::new(times), Arc::new(hashes), Arc::new(ones.clone()), Arc::new(ones)];
         let rows = RecordBatch::try_new(Arc::clone(&self.runs.table().schema), columns)?;
-        let (table, needed) = (self.runs.table().clone(), Needed::Since(self.first_time));
+        let (table, needed) = (self.runs.table().clone(), Needed::Since(self.first_needed()));
         self.runs.put(&rows, false, &|| Ok(Box::new(Latest::new(&table, needed)?)))
+    }
+
+    /// Timers before this time are not needed. Those that are due are, until they have been read.
+    fn first_needed(&self) -> i64 {
+        self.due.iter().map(|slice| slice.time).fold(self.first_time, i64::min)
     }
 
     /// Advances the time. Timers before it, and slightly after it, are due.
@@ -143,8 +148,8 @@ impl Timers {
 
     /// Does a step of maintenance, after each batch, when no key is due.
     pub(crate) fn work(&mut self) -> Result<()> {
-        self.runs.remove_before(self.first_time);
-        let (table, needed) = (self.runs.table().clone(), Needed::Since(self.first_time));
+        self.runs.remove_before(self.first_needed());
+        let (table, needed) = (self.runs.table().clone(), Needed::Since(self.first_needed()));
         self.runs.work(&|| Ok(Box::new(Latest::new(&table, needed)?)))
     }
 }
@@ -192,5 +197,24 @@ mod tests {
             assert!(set.values().all(|time| *time > now));
         }
         assert!(timers.buckets.len() < 40);
+    }
+
+    /// As keys do that go back to the disk while others that are due are loaded.
+    #[test]
+    fn timers_that_are_due_stay_while_others_are_set() {
+        let mut rng = Rng::new(2);
+        let mut timers = Timers::new(640, &options(Some(1000))).expect("timers").expect("on disk");
+        let mut set = BTreeSet::new();
+        for _ in 0..10 {
+            let new: Vec<(i64, u64)> = (0..200).map(|_| (rng.below(300) as i64, rng.next_u64())).collect();
+            set.extend(new.iter().map(|(_, hash)| *hash));
+            timers.put(new).expect("put");
+        }
+        timers.reach(1_000);
+        while let Some(due) = timers.next().expect("hashes") {
+            due.iter().for_each(|hash| _ = set.remove(hash));
+            timers.put((0..200).map(|_| (5_000, rng.next_u64())).collect()).expect("put");
+        }
+        assert!(set.is_empty(), "{} timers are lost", set.len());
     }
 }
