@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::Literal;
 use crate::decimal::{as_decimal, decimal_result};
+use crate::list::List;
 use crate::sql_name::sql_name;
 
 /// An expression with one value per row. Types are resolved: operands of a binary operator have equal types
@@ -387,12 +388,6 @@ impl BinaryOp {
 /// As `explain` shows it: columns as `#index`.
 impl fmt::Display for Expr {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let list = |f: &mut fmt::Formatter<'_>, items: &[Expr]| {
-            for (i, item) in items.iter().enumerate() {
-                write!(f, "{}{item}", if i == 0 { "" } else { ", " })?;
-            }
-            Ok(())
-        };
         let not = |negated: &bool| if *negated { "NOT " } else { "" };
         match self {
             Expr::Column(index) => write!(f, "#{index}"),
@@ -407,11 +402,7 @@ impl fmt::Display for Expr {
             Expr::Like { expr, pattern, negated, case_insensitive } => {
                 write!(f, "{expr} {}{}LIKE {pattern}", not(negated), if *case_insensitive { "I" } else { "" })
             }
-            Expr::InList { expr, list: items, negated } => {
-                write!(f, "{expr} {}IN (", not(negated))?;
-                list(f, items)?;
-                f.write_str(")")
-            }
+            Expr::InList { expr, list, negated } => write!(f, "{expr} {}IN ({})", not(negated), List(list)),
             Expr::Case { operand, branches, otherwise } => {
                 f.write_str("CASE")?;
                 if let Some(operand) = operand {
@@ -425,11 +416,7 @@ impl fmt::Display for Expr {
                 }
                 f.write_str(" END")
             }
-            Expr::Call { function, args, .. } => {
-                write!(f, "{function}(")?;
-                list(f, args)?;
-                f.write_str(")")
-            }
+            Expr::Call { function, args, .. } => write!(f, "{function}({})", List(args)),
         }
     }
 }

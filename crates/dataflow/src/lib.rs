@@ -8,6 +8,7 @@ mod fingerprint;
 mod identity;
 mod joins_at_once;
 mod kept;
+mod list;
 mod literal;
 mod options;
 mod origin;

@@ -7,6 +7,7 @@ use anabranch_model::{Error, KeyGroupRange, KeyGroups, PlanVersion, Result, Stag
 use arrow_schema::SchemaRef;
 use serde::{Deserialize, Serialize};
 
+use crate::list::places;
 use crate::{Identities, JobOptions, OperatorSpec, PlannedText, SinkSpec, SourceSpec, StageOrigin};
 
 /// Version of the plan's serialized form.
@@ -281,11 +282,7 @@ impl fmt::Display for ExchangeKind {
         match self {
             ExchangeKind::Forward => f.write_str("forward"),
             ExchangeKind::Hash { keys } => {
-                f.write_str("hash by ")?;
-                for (i, key) in keys.iter().enumerate() {
-                    write!(f, "{}#{key}", if i == 0 { "" } else { ", " })?;
-                }
-                Ok(())
+                write!(f, "hash by {}", places(keys.iter().copied()))
             }
             ExchangeKind::Broadcast => f.write_str("broadcast"),
             ExchangeKind::Rebalance => f.write_str("rebalance"),

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use arrow_schema::{ArrowError, DataType, Field, Schema, SchemaRef, TimeUnit};
 use serde::{Deserialize, Serialize};
 
+use crate::list::List;
 use crate::spec::named;
 use crate::{ConnectorSpec, Expr, NamedExpr, SinkSpec};
 
@@ -178,11 +179,8 @@ impl OnLate {
 
 impl fmt::Display for SourceSpec {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} ({}) columns [", self.table, self.connector)?;
-        for (i, index) in self.projection.iter().enumerate() {
-            write!(f, "{}{}", if i == 0 { "" } else { ", " }, self.declared.field(*index).name())?;
-        }
-        f.write_str("]")?;
+        let columns = List(self.projection.iter().map(|index| self.declared.field(*index).name()));
+        write!(f, "{} ({}) columns [{columns}]", self.table, self.connector)?;
         if !self.columns.is_empty() {
             f.write_str(" as ")?;
             named(f, &self.columns)?;

@@ -32,6 +32,7 @@ pub use self::sort::{LimitKey, LimitSpec, SortKey, SortSpec};
 pub use self::static_join::{JoinKind, StaticJoinSpec};
 pub use self::stream_join::{ExpirySpec, KeySide, StreamJoinKey, StreamJoinKind, StreamJoinSpec, StreamSideSpec};
 pub use self::window_aggregate::{AggregatePhase, AggregateSpec, Window, WindowAggregateKey, WindowAggregateSpec};
+use crate::list::List;
 use crate::{ConnectorSpec, Expr, NamedExpr, Stateful, duration_text};
 
 /// A table to write.
@@ -239,11 +240,7 @@ pub(crate) fn in_zone(f: &mut fmt::Formatter<'_>, zone: Option<&str>) -> fmt::Re
 }
 
 pub(crate) fn named(f: &mut fmt::Formatter<'_>, columns: &[NamedExpr]) -> fmt::Result {
-    f.write_str("[")?;
-    for (i, column) in columns.iter().enumerate() {
-        write!(f, "{}{} AS {}", if i == 0 { "" } else { ", " }, column.expr, column.name)?;
-    }
-    f.write_str("]")
+    write!(f, "[{}]", List(columns.iter().map(|column| format!("{} AS {}", column.expr, column.name))))
 }
 
 impl fmt::Display for OperatorSpec {

@@ -7,6 +7,7 @@ use arrow_schema::{DataType, FieldRef, TimeUnit};
 use serde::{Deserialize, Serialize};
 
 use crate::fraction_digits;
+use crate::list::List;
 
 /// A type of SQL, or of the columns of state. Its serialized form is frozen, like that of a
 /// [`PartKey`](crate::PartKey).
@@ -108,11 +109,8 @@ impl From<&DataType> for TypeName {
 impl fmt::Display for TypeName {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let fields = |f: &mut fmt::Formatter<'_>, kind: &str, fields: &[(String, TypeName)]| {
-            write!(f, "{kind}<")?;
-            for (i, (name, data_type)) in fields.iter().enumerate() {
-                write!(f, "{}{} {data_type}", if i == 0 { "" } else { ", " }, quoted(name))?;
-            }
-            f.write_str(">")
+            let fields = fields.iter().map(|(name, data_type)| format!("{} {data_type}", quoted(name)));
+            write!(f, "{kind}<{}>", List(fields))
         };
         match self {
             TypeName::Null => f.write_str("NULL"),

@@ -5,7 +5,8 @@ use std::fmt;
 use arrow_schema::{FieldRef, Schema, SchemaRef};
 use serde::{Deserialize, Serialize};
 
-use super::key::{List, in_order};
+use super::key::in_order;
+use crate::list::{List, columns, places};
 use crate::{Growth, KeyColumn, PartKey, StateBound, Stateful, duration_text};
 
 /// Of rows that stay, the first one of each key. It stays, and the others are left out.
@@ -85,16 +86,12 @@ impl Stateful for DeduplicateSpec {
 impl fmt::Display for DeduplicateSpec {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("deduplicate by [")?;
-        (0..self.keys).try_for_each(|key| write!(f, "{}#{key}", if key == 0 { "" } else { ", " }))?;
+        write!(f, "{}", places(0..self.keys))?;
         match self.time {
             Some(time) => write!(f, "], the first in the order of #{time}")?,
             None => f.write_str("], the first that comes")?,
         }
-        f.write_str(": [")?;
-        for (i, column) in self.output.iter().enumerate() {
-            write!(f, "{}#{column} {}", if i == 0 { "" } else { ", " }, self.schema.field(*column).name())?;
-        }
-        f.write_str("]")?;
+        write!(f, ": [{}]", columns(&self.output, &self.schema))?;
         crate::spec::time_to_live(f, "keys", self.time_to_live_ms)
     }
 }

@@ -5,7 +5,7 @@ use std::fmt;
 use arrow_schema::{DataType, Field, Schema, SchemaRef};
 use serde::{Deserialize, Serialize};
 
-use super::key::List;
+use crate::list::List;
 use crate::{AggregateSpec, Growth, KeyColumn, KeyFunction, NamedExpr, PartKey, StateBound, Stateful};
 
 /// Column after all others of an updating stream: how often the row counts, BIGINT NOT NULL. A row that is
@@ -170,11 +170,7 @@ impl fmt::Display for GroupAggregateSpec {
         let is_once = self.emission.is_some_and(|emission| emission.is_once());
         f.write_str(if is_once { "aggregate of updated rows, by " } else { "updating aggregate, by " })?;
         crate::spec::named(f, &self.keys)?;
-        f.write_str(": [")?;
-        for (i, aggregate) in self.aggregates.iter().enumerate() {
-            write!(f, "{}{aggregate}", if i == 0 { "" } else { ", " })?;
-        }
-        f.write_str("]")?;
+        write!(f, ": [{}]", List(&self.aggregates))?;
         self.weight.map_or(Ok(()), |weight| write!(f, ", weight #{weight}"))?;
         crate::spec::time_to_live(f, "groups", self.time_to_live_ms)?;
         if let Some(EmissionSpec { time, .. }) = self.emission.filter(EmissionSpec::is_once) {

@@ -58,16 +58,6 @@ impl KeyFunction {
     }
 }
 
-/// Items with commas between them.
-pub(super) struct List<'a, T>(pub(super) &'a [T]);
-
-impl<T: fmt::Display> fmt::Display for List<'_, T> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let item = |(i, item): (usize, &T)| write!(f, "{}{item}", if i == 0 { "" } else { ", " });
-        self.0.iter().enumerate().try_for_each(item)
-    }
-}
-
 impl fmt::Display for KeyColumn {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} {}", self.name, self.data_type)

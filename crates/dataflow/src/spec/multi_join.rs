@@ -9,6 +9,7 @@ use serde::{Deserialize, Serialize};
 
 use super::key::nulls;
 use super::stream_join::JOIN_REMEDY;
+use crate::list::List;
 use crate::{
     Exchange, ExchangeKind, Expr, Growth, JoinedAtOnce, KeySide, OperatorSpec, PartKey, Plan, Port, Stage, StateBound,
     Stateful, StreamJoinSpec, StreamSideSpec, join_at_once,
@@ -175,13 +176,11 @@ impl fmt::Display for MultiJoinSpec {
         for (number, input) in self.inputs.iter().enumerate() {
             crate::spec::time_to_live(f, &format!("rows of input {}", number + 1), input.side.time_to_live_ms)?;
         }
-        f.write_str(": [")?;
-        for (i, column) in self.output.iter().enumerate() {
+        let column = |column: &usize| {
             let (input, place) = self.place(*column);
-            let name = self.inputs[input].side.schema.field(place).name();
-            write!(f, "{}#{column} {name}", if i == 0 { "" } else { ", " })?;
-        }
-        f.write_str("]")
+            format!("#{column} {}", self.inputs[input].side.schema.field(place).name())
+        };
+        write!(f, ": [{}]", List(self.output.iter().map(column)))
     }
 }
 

@@ -5,7 +5,8 @@ use std::fmt;
 use arrow_schema::{Schema, SchemaRef};
 use serde::{Deserialize, Serialize};
 
-use super::key::{List, in_order};
+use super::key::in_order;
+use crate::list::{List, columns, places};
 use crate::{AggregateSpec, Growth, KeyColumn, KeyFunction, PartKey, StateBound, Stateful, duration_text};
 
 /// For each row, functions over it and rows before it in its partition.
@@ -161,15 +162,9 @@ impl fmt::Display for OverSpec {
             Some(time) => write!(f, "in the order of #{time}")?,
             None => f.write_str("as they come")?,
         }
-        f.write_str(", by [")?;
-        (0..self.keys).try_for_each(|key| write!(f, "{}#{key}", if key == 0 { "" } else { ", " }))?;
-        f.write_str("]: [")?;
-        for (i, column) in self.output.iter().enumerate() {
-            write!(f, "{}#{column} {}", if i == 0 { "" } else { ", " }, self.schema.field(*column).name())?;
-        }
-        for (i, function) in self.functions.iter().enumerate() {
-            write!(f, "{}{function}", if i + self.output.len() == 0 { "" } else { ", " })?;
-        }
+        write!(f, ", by [{}]: [", places(0..self.keys))?;
+        let functions = self.functions.iter().map(ToString::to_string);
+        write!(f, "{}", List(columns(&self.output, &self.schema).0.chain(functions)))?;
         f.write_str("]")?;
         crate::spec::time_to_live(f, "partitions", self.time_to_live_ms)
     }

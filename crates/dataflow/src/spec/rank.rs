@@ -5,7 +5,7 @@ use std::fmt;
 use arrow_schema::{DataType, Field, Schema, SchemaRef};
 use serde::{Deserialize, Serialize};
 
-use super::key::List;
+use crate::list::{List, columns, places};
 use crate::{Growth, KeyColumn, PartKey, StateBound, Stateful, weight_field};
 
 /// The first rows of each partition, in an order, of all rows so far.
@@ -140,19 +140,12 @@ impl fmt::Display for Ordering {
 
 impl fmt::Display for RankSpec {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "first {} by [", self.limit)?;
-        (0..self.keys).try_for_each(|key| write!(f, "{}#{key}", if key == 0 { "" } else { ", " }))?;
-        f.write_str("]")?;
+        write!(f, "first {} by [{}]", self.limit, places(0..self.keys))?;
         self.window.map_or(Ok(()), |window| write!(f, " when their window #{window} ends"))?;
-        f.write_str(", in the order of [")?;
-        for (i, ordering) in self.order.iter().enumerate() {
-            write!(f, "{}#{}{ordering}", if i == 0 { "" } else { ", " }, self.keys + i)?;
-        }
+        let order = self.order.iter().zip(self.keys..).map(|(ordering, place)| format!("#{place}{ordering}"));
+        write!(f, ", in the order of [{}", List(order))?;
         f.write_str(if self.latest { ", the last to come" } else { "" })?;
-        f.write_str("]: [")?;
-        for (i, column) in self.output.iter().enumerate() {
-            write!(f, "{}#{column} {}", if i == 0 { "" } else { ", " }, self.schema.field(*column).name())?;
-        }
+        write!(f, "]: [{}", columns(&self.output, &self.schema))?;
         self.number.as_ref().map_or(Ok(()), |name| write!(f, ", number AS {name}"))?;
         f.write_str("]")?;
         crate::spec::in_zone(f, self.zone.as_deref())?;

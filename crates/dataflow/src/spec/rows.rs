@@ -5,6 +5,7 @@ use std::fmt;
 use arrow_schema::{DataType, Field, Schema, SchemaRef};
 use serde::{Deserialize, Serialize};
 
+use crate::list::List;
 use crate::spec::named;
 use crate::{Expr, NamedExpr};
 
@@ -96,17 +97,9 @@ impl UnnestSpec {
 impl fmt::Display for ValuesSpec {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         const SHOWN: usize = 5;
-        f.write_str("values [")?;
-        for (i, field) in self.schema.fields().iter().enumerate() {
-            write!(f, "{}{}", if i == 0 { "" } else { ", " }, field.name())?;
-        }
-        f.write_str("]:")?;
+        write!(f, "values [{}]:", List(self.schema.fields().iter().map(|field| field.name())))?;
         for (i, row) in self.rows.iter().take(SHOWN).enumerate() {
-            f.write_str(if i == 0 { " (" } else { ", (" })?;
-            for (j, value) in row.iter().enumerate() {
-                write!(f, "{}{value}", if j == 0 { "" } else { ", " })?;
-            }
-            f.write_str(")")?;
+            write!(f, "{} ({})", if i == 0 { "" } else { "," }, List(row))?;
         }
         match self.rows.len().saturating_sub(SHOWN) {
             0 => Ok(()),
@@ -121,12 +114,8 @@ impl fmt::Display for ExpandSpec {
         named(f, &self.keys)?;
         f.write_str(":")?;
         for grouping in &self.groupings {
-            f.write_str(" (")?;
-            for (i, key) in grouping.keys.iter().enumerate() {
-                let name = self.keys.get(*key).map_or("?", |key| key.name.as_str());
-                write!(f, "{}{name}", if i == 0 { "" } else { ", " })?;
-            }
-            f.write_str(")")?;
+            let name = |key: &usize| self.keys.get(*key).map_or("?", |key| key.name.as_str());
+            write!(f, " ({})", List(grouping.keys.iter().map(name)))?;
         }
         Ok(())
     }
@@ -134,11 +123,8 @@ impl fmt::Display for ExpandSpec {
 
 impl fmt::Display for UnnestSpec {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "unnest {} as [", self.value)?;
-        for (i, field) in self.element.fields().iter().enumerate() {
-            write!(f, "{}{}", if i == 0 { "" } else { ", " }, field.name())?;
-        }
-        f.write_str("]")?;
+        let columns = List(self.element.fields().iter().map(|field| field.name()));
+        write!(f, "unnest {} as [{columns}]", self.value)?;
         if self.ordinality {
             f.write_str(" with number")?;
         }

@@ -5,7 +5,7 @@ use std::fmt;
 use arrow_schema::SchemaRef;
 use serde::{Deserialize, Serialize};
 
-use super::key::List;
+use crate::list::List;
 use crate::{Growth, KeyColumn, Ordering, PartKey, StateBound, Stateful};
 
 /// Rows in the order of event time, or all rows in an order. A single task has them.

@@ -6,7 +6,8 @@ use std::sync::Arc;
 use arrow_schema::{Field, Schema, SchemaRef};
 use serde::{Deserialize, Serialize};
 
-use super::key::{List, nulls};
+use super::key::nulls;
+use crate::list::List;
 use crate::{Expr, Growth, KeyColumn, PartKey, StateBound, Stateful, weight_field};
 
 /// Join of two streams by equal keys, over all rows so far.
@@ -267,13 +268,12 @@ impl fmt::Display for StreamJoinSpec {
         if self.delay_ms != 0 {
             write!(f, ", watermark {:+} ms", -self.delay_ms)?;
         }
-        f.write_str(": [")?;
         let (left, right) = (self.left.schema.fields(), self.right.schema.fields());
-        for (i, column) in self.output.iter().enumerate() {
+        let column = |column: &usize| {
             let name = left.get(*column).or_else(|| right.get(column - left.len())).map_or("", |field| field.name());
-            write!(f, "{}#{column} {name}", if i == 0 { "" } else { ", " })?;
-        }
-        f.write_str("]")
+            format!("#{column} {name}")
+        };
+        write!(f, ": [{}]", List(self.output.iter().map(column)))
     }
 }
 

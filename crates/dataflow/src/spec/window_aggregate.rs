@@ -5,8 +5,8 @@ use std::fmt;
 use arrow_schema::{DataType, Field, SchemaRef};
 use serde::{Deserialize, Serialize};
 
-use super::key::List;
 use super::{in_zone, named};
+use crate::list::List;
 use crate::{Expr, Growth, KeyColumn, KeyFunction, NamedExpr, PartKey, StateBound, Stateful, duration_text};
 
 /// Windows of event time, aligned to the Unix epoch plus `offset_ms`. All lengths are positive milliseconds.
@@ -177,21 +177,14 @@ impl fmt::Display for WindowAggregateSpec {
         in_zone(f, self.zone.as_deref())?;
         f.write_str(", by ")?;
         named(f, &self.keys)?;
-        f.write_str(": [")?;
-        for (i, aggregate) in self.aggregates.iter().enumerate() {
-            write!(f, "{}{aggregate}", if i == 0 { "" } else { ", " })?;
-        }
-        f.write_str("]")
+        write!(f, ": [{}]", List(&self.aggregates))
     }
 }
 
 impl fmt::Display for AggregateSpec {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}({}", self.function, if self.distinct { "DISTINCT " } else { "" })?;
-        for (i, arg) in self.args.iter().enumerate() {
-            write!(f, "{}{arg}", if i == 0 { "" } else { ", " })?;
-        }
-        f.write_str(")")?;
+        let distinct = if self.distinct { "DISTINCT " } else { "" };
+        write!(f, "{}({distinct}{})", self.function, List(&self.args))?;
         if let Some(filter) = &self.filter {
             write!(f, " FILTER (WHERE {filter})")?;
         }
