@@ -43,7 +43,7 @@ mod wire;
 pub mod wiring;
 
 pub use crate::task::returns::{Permit, Question};
-pub use acceptor::{Acceptor, Host, Stranger};
+pub use acceptor::{Acceptor, Greeter, Stranger};
 pub use anabranch_protocol::membership::WorkerId;
 pub use connection::Patience;
 pub use deadline::{Deadline, Limited};

@@ -25,7 +25,7 @@ pub struct Acceptor {
 }
 
 /// Greets the connections of an [`Acceptor`].
-pub trait Host: Send + Sync + 'static {
+pub trait Greeter: Send + Sync + 'static {
     /// The directions in which a stranger is cut off that is dropped for a new one.
     const DROPPED: Shutdown;
 
@@ -63,17 +63,17 @@ impl Acceptor {
     ///
     /// # Errors
     /// The address cannot be used, or no thread can be started.
-    pub fn listen<H: Host>(
+    pub fn listen<G: Greeter>(
         address: SocketAddr,
         [accepts, greets]: [&'static str; 2],
-        host: &Arc<H>,
+        greeter: &Arc<G>,
     ) -> Result<Acceptor> {
         let place = |error: io::Error| Error::outside(format!("cannot listen: {error}")).at(address.to_string());
         let listener = TcpListener::bind(address).map_err(place)?;
         let address = listener.local_addr().map_err(place)?;
         let strangers = Arc::new(Strangers::default());
-        let (accepting, host) = (Arc::clone(&strangers), Arc::clone(host));
-        let accept = move || accepting.accept(&listener, &host, greets);
+        let (accepting, greeter) = (Arc::clone(&strangers), Arc::clone(greeter));
+        let accept = move || accepting.accept(&listener, &greeter, greets);
         let thread = std::thread::Builder::new().name(accepts.to_owned()).spawn(accept);
         Ok(Acceptor { strangers, address, thread: Some(thread.map_err(|error| no_thread(&error))?) })
     }
@@ -118,7 +118,7 @@ impl Strangers {
     }
 
     /// The thread that accepts.
-    fn accept<H: Host>(self: &Arc<Self>, listener: &TcpListener, host: &Arc<H>, greets: &str) {
+    fn accept<G: Greeter>(self: &Arc<Self>, listener: &TcpListener, greeter: &Arc<G>, greets: &str) {
         loop {
             // The same socket twice: for greeting the peer, and for cutting it off.
             let accepted = listener.accept().and_then(|(stream, peer)| Ok((stream.try_clone()?, stream, peer)));
@@ -135,15 +135,15 @@ impl Strangers {
                         && let Some((_, oldest)) = state.sockets.pop_first()
                     {
                         // Its thread finds the end of the stream.
-                        let _ = oldest.shutdown(H::DROPPED);
+                        let _ = oldest.shutdown(G::DROPPED);
                     }
                     drop(state);
                     let stranger = Stranger { strangers: Arc::clone(self), number, peer };
-                    let greeting = Arc::clone(host);
+                    let greeting = Arc::clone(greeter);
                     let greet = move || greeting.greet(stream, stranger);
                     // Without a thread the connection is closed, and it is no stranger any more.
                     if let Err(error) = std::thread::Builder::new().name(greets.to_owned()).spawn(greet) {
-                        host.note(no_thread(&error).at(peer.to_string()));
+                        greeter.note(no_thread(&error).at(peer.to_string()));
                     }
                 }
                 // There may be too many open files for the moment.
@@ -173,7 +173,7 @@ impl Stranger {
     pub fn explain(&self, error: Error) -> Error {
         let state = self.strangers.lock();
         if state.closed {
-            Error::outside("this process listens no more")
+            Error::outside("this process no longer listens")
         } else if state.sockets.contains_key(&self.number) {
             error
         } else {

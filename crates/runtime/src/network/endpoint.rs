@@ -6,7 +6,7 @@ use std::sync::Arc;
 use anabranch_model::{Clock, Error, Incarnation, Notices, Result};
 use anabranch_protocol::membership::WorkerId;
 
-use super::acceptor::{Acceptor, Host, Stranger};
+use super::acceptor::{Acceptor, Greeter, Stranger};
 use super::connection::Patience;
 use super::hello::Greeting;
 use super::keys::{Keys, Peer};
@@ -119,7 +119,7 @@ impl Drop for Endpoint {
     }
 }
 
-impl Host for Shared {
+impl Greeter for Shared {
     const DROPPED: Shutdown = Shutdown::Both;
 
     fn greet(&self, stream: TcpStream, stranger: Stranger) {

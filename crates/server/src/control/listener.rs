@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anabranch_model::{Clock as _, Error, Notices, Result, SystemClock};
-use anabranch_runtime::network::{Acceptor, Deadline, Host, Stranger, is_tls};
+use anabranch_runtime::network::{Acceptor, Deadline, Greeter, Stranger, is_tls};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
@@ -93,7 +93,7 @@ impl Listener {
     }
 }
 
-impl Host for Shared {
+impl Greeter for Shared {
     /// A peer that is dropped can still be answered.
     const DROPPED: Shutdown = Shutdown::Read;
 
