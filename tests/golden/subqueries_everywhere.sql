@@ -30,3 +30,4 @@ INSERT INTO results SELECT 'one key by two names', k, c FROM (SELECT id AS k, CA
 INSERT INTO results SELECT 'a shared column', a.id, b.id FROM a JOIN (SELECT id, amount AS m FROM orders) o USING (id) LEFT JOIN (SELECT id + 1 AS id, n, item FROM b) b ON id = b.n AND b.id > (SELECT MIN(x.id) FROM orders x WHERE x.item = a.item AND x.amount <= b.n);
 INSERT INTO results SELECT 'a full join by hand', a.id, b.id FROM a LEFT JOIN b ON a.item = b.item AND EXISTS (SELECT 1 FROM orders o WHERE o.id > a.id AND o.id < b.id)
   UNION ALL SELECT 'a full join by hand', CAST(NULL AS BIGINT), b.id FROM b WHERE NOT EXISTS (SELECT 1 FROM a WHERE a.item = b.item AND EXISTS (SELECT 1 FROM orders o WHERE o.id > a.id AND o.id < b.id));
+INSERT INTO results SELECT 'a condition that no row meets', id, COUNT(*) OVER (ORDER BY at) FROM orders o WHERE NOT EXISTS (SELECT 1 FROM b WHERE b.id = o.id AND 1 = 0);

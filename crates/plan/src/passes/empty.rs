@@ -6,7 +6,7 @@ use datafusion_common::tree_node::Transformed;
 use datafusion_common::{JoinType, Result, ScalarValue};
 use datafusion_expr::Expr;
 
-use crate::rel::{Columns, Rel, Union, project};
+use crate::rel::{Columns, Join, Rel, Union, project};
 
 pub(super) fn without_rows(plan: Rel) -> Result<Rel> {
     let removed = plan.walk_up(&mut |node| {
@@ -31,12 +31,12 @@ pub(super) fn without_rows(plan: Rel) -> Result<Rel> {
                     _ => Ok(Transformed::yes(Rel::Union(Union { inputs, columns }))),
                 }
             }
-            Rel::Join(join) if join.join_type == JoinType::Inner => {
-                match is_empty(&join.left) || is_empty(&join.right) {
-                    true => nothing(Rel::Join(join)),
-                    false => Ok(Transformed::no(Rel::Join(join))),
-                }
-            }
+            Rel::Join(join) if pairs_nothing(&join) => match join.join_type {
+                JoinType::Inner | JoinType::LeftSemi | JoinType::RightSemi => nothing(Rel::Join(join)),
+                JoinType::LeftAnti => Ok(Transformed::yes(Arc::unwrap_or_clone(join.left))),
+                JoinType::RightAnti => Ok(Transformed::yes(Arc::unwrap_or_clone(join.right))),
+                _ => Ok(Transformed::no(Rel::Join(join))),
+            },
             node if gives_for_rows(&node) && node.inputs().into_iter().all(is_empty) => nothing(node),
             node => Ok(Transformed::no(node)),
         }
@@ -54,6 +54,13 @@ fn gives_for_rows(plan: &Rel) -> bool {
         }
         plan => matches!(plan, Assign(_) | Copies(_) | Over(_) | Project(_) | Sort(_) | Unnest(_)),
     }
+}
+
+/// Whether no row of one side has a partner on the other.
+fn pairs_nothing(join: &Join) -> bool {
+    let literal = join.filter.as_ref().and_then(Expr::as_literal);
+    let is_never_true = matches!(literal, Some(ScalarValue::Boolean(Some(false) | None)));
+    is_never_true || is_empty(&join.left) || is_empty(&join.right)
 }
 
 fn is_true(expr: &Expr) -> bool {

@@ -114,6 +114,10 @@ fn what_has_no_rows_goes() {
         "SELECT k, COUNT(*), MIN(r) FROM (SELECT k, ROW_NUMBER() OVER (ORDER BY n) AS r FROM t WHERE 1 = 0) GROUP BY k",
     );
     assert!(plan.starts_with("Values: no rows"), "{plan}");
+    let plan = after("empty", "SELECT k FROM t WHERE NOT EXISTS (SELECT 1 FROM u WHERE u.k = t.k AND 1 = 0)");
+    assert!(plan.contains("Get: t") && !plan.contains("Join"), "{plan}");
+    let plan = after("empty", "SELECT k FROM t WHERE k IN (SELECT k FROM u WHERE 1 = 0)");
+    assert!(plan.starts_with("Values: no rows"), "{plan}");
     // An aggregate over no rows has one result.
     let plan = after("empty", "SELECT COUNT(*) FROM t WHERE FALSE");
     assert!(plan.contains("Aggregate") && plan.contains("no rows"), "{plan}");
