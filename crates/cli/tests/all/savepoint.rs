@@ -84,6 +84,8 @@ fn savepoint_and_rest(place: &str, path: &str, own: &str) {
     // The state as tables, while the job runs.
     let overview = ok(&["state", place]);
     assert!(overview.contains("state 0: aggregate, window tumble 200 ms, by [event_type"), "{overview}");
+    let (_, error, code) = run(&["state", path, "--format", "csv"]);
+    assert!(code == 2 && error.contains("name one with --operator, or use --format json"), "{error}");
     let csv = ok(&["state", path, "--operator", "0", "--format", "csv", "--key", "event_type=view"]);
     let lines: Vec<&str> = csv.lines().collect();
     assert!(lines[0].starts_with("pane_start,event_type,"), "{csv}");
@@ -146,6 +148,27 @@ fn a_query_without_place_for_the_state_is_refused() {
     assert!(error.contains("new   state of aggregate, window tumble 500 ms"), "{error}");
     let (printed, error, code) = run(&[from.as_slice(), &["--allow-lost-state"]].concat());
     assert!(code == 0 && !printed.is_empty(), "{error}");
+}
+
+#[test]
+fn a_savepoint_is_copied_by_its_files() {
+    let folder = tempfile::tempdir().expect("folder");
+    let at = |name: &str| folder.path().join(name).display().to_string();
+    let script = folder.path().join("count.sql");
+    fs::write(&script, SQL).expect("script");
+    let job = start(&script, &at("checkpoints"));
+    ok(&["savepoint", &at("checkpoints"), &at("savepoint")]);
+    let (_, error, code) = said(&job.wait_with_output().expect("ended"));
+    assert_eq!(code, 0, "{error}");
+    let (_, error, code) = run(&["savepoint", &at("savepoint"), &at("copy")]);
+    assert!(code == 2 && error.contains("copy its files, or give the place of a job's checkpoints"), "{error}");
+
+    let copied = Command::new("cp").args(["-r", &at("savepoint"), &at("copy")]).status().expect("cp");
+    assert!(copied.success());
+    let from = |place: &str| rows(&ok(&["run", script.to_str().expect("text"), "--plain", "--from", &at(place)]));
+    let rest = from("savepoint");
+    assert!(!rest.is_empty());
+    assert_eq!(from("copy"), rest);
 }
 
 /// The count at the end of each printed row, summed.
