@@ -121,7 +121,11 @@ pub(crate) fn plan_window(call: Call, rows: Rows, binder: &Binder<'_>, env: &Env
         return Err(needs("GAP"));
     }
     let size = take("SIZE").or_else(|| gap.clone()).ok_or_else(|| needs("SIZE"))?;
-    let slide = take("SLIDE").map(|slide| ("slide", slide)).or_else(|| Some(("step", take("STEP")?)));
+    let slide = match function.as_str() {
+        "HOP" => Some(("slide", take("SLIDE").ok_or_else(|| needs("SLIDE"))?)),
+        "CUMULATE" => Some(("step", take("STEP").ok_or_else(|| needs("STEP"))?)),
+        _ => None,
+    };
     let offset = take("OFFSET");
     let ms = |interval: ast::Expr| interval_ms(interval, binder, env);
     let size_ms = positive(&function, if gap.is_some() { "gap" } else { "size" }, ms(size)?).map_err(through)?;
