@@ -88,6 +88,7 @@ pub use settings::{autoscale_options, autoscale_settings, options_page, share_se
 pub use sql_function::CalledFunction;
 pub use steps::{JobStep, Planned, QueryStep, Step, Steps, plan_script, plan_steps};
 pub use text::{Ending, StatementText, ending, split_statements};
+pub use window_table::window_functions;
 
 /// The planner's interface to connectors, implemented by the crate that has them.
 pub trait TableResolver: Sync {

@@ -22,6 +22,7 @@ pub(crate) use self::forms::plain_function;
 pub(crate) use self::similar::similar_regex;
 use crate::place::at;
 use crate::walk::change_expressions;
+use crate::window_table::{WindowFunction, group_functions};
 
 /// Functions that are not supported.
 const UNKNOWN: [&str; 2] = ["TODAY", "CURRENT_DATABASE"];
@@ -95,10 +96,11 @@ fn rewrite_call(expr: &mut Expr) -> Result<()> {
     check_over(&name, function).map_err(|e| e.at(place.clone()))?;
     count_rows(function);
     if is_group_window(&name, plain_args(function).as_deref()) {
-        return Err(Error::user(format!("{name} needs the same window in GROUP BY")).at(place).remedy(
-            "group by TUMBLE, HOP or SESSION of a column, with the same arguments here; or use the table function: FROM \
+        return Err(Error::user(format!("{name} needs the same window in GROUP BY")).at(place).remedy(format!(
+            "group by {} of a column, with the same arguments here; or use the table function: FROM \
              TABLE(TUMBLE(TABLE t, DESCRIPTOR(ts), INTERVAL '10' SECOND)) GROUP BY window_start, window_end",
-        ));
+            group_functions()
+        )));
     }
     check_pattern(&name, function).map_err(|e| e.at(place.clone()))?;
     let replaced = match (name.as_str(), plain_args(function).as_deref()) {
@@ -178,20 +180,12 @@ fn count_rows(function: &mut Function) {
 
 /// Whether a call is a group window, `TUMBLE(ts, INTERVAL ..)`, or one of its auxiliary functions.
 fn is_group_window(name: &str, args: Option<&[Expr]>) -> bool {
-    let Some((window, auxiliary)) = ["TUMBLE", "HOP", "SESSION"]
-        .into_iter()
-        .find_map(|window| name.strip_prefix(window).map(|auxiliary| (window, auxiliary)))
-    else {
-        return false;
-    };
-    match auxiliary {
-        "_START" | "_END" | "_ROWTIME" | "_PROCTIME" => true,
-        "" => match args {
-            Some(args) => args.len() == if window == "HOP" { 3 } else { 2 } && !matches!(args[1], Expr::Function(_)),
-            None => false,
-        },
-        _ => false,
+    if WindowFunction::of_auxiliary(name).is_some() {
+        return true;
     }
+    let Some(function) = WindowFunction::named(name).filter(|function| function.in_group_by) else { return false };
+    let args = args.filter(|args| args.len() == 1 + function.lengths().count());
+    args.is_some_and(|args| !matches!(args[1], Expr::Function(_)))
 }
 
 fn plain_args(function: &Function) -> Option<Vec<Expr>> {

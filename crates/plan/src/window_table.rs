@@ -1,7 +1,9 @@
 //! Window table functions in FROM: `TABLE(TUMBLE(TABLE t, DESCRIPTOR(ts), INTERVAL '10' SECOND))`, also with
 //! named arguments and without `TABLE( )`. Also refuses unsupported qualifiers of tables.
 
-use anabranch_dataflow::{Window, sql_name};
+mod functions;
+
+use anabranch_dataflow::sql_name;
 use anabranch_model::Error;
 use arrow::datatypes::DataType;
 use datafusion_common::{ExprSchema as _, Result, ScalarValue};
@@ -11,6 +13,9 @@ use datafusion_sql::sqlparser::ast::{
     TableFactor,
 };
 
+pub use self::functions::window_functions;
+use self::functions::{Lengths, table_functions};
+pub(crate) use self::functions::{WindowFunction, group_functions};
 use crate::bind::{Binder, Env, Names, Rows, Scope};
 use crate::dialect::parts_of_partitioned;
 use crate::event_time::{EventTime, event_time_of};
@@ -23,8 +28,7 @@ const WINDOWS_PER_ROW_MAX: i64 = 100_000;
 
 /// A call that assigns rows to windows.
 pub(crate) struct Call {
-    /// The function's name in capitals.
-    pub(crate) function: String,
+    pub(crate) function: &'static WindowFunction,
     /// The names of the window columns.
     pub(crate) names: [&'static str; 3],
     /// The time column.
@@ -60,17 +64,6 @@ pub(crate) fn check_qualifiers(relation: &TableFactor) -> anabranch_model::Resul
         .remedy("join it: FROM orders o JOIN rates FOR SYSTEM_TIME AS OF o.ts AS r ON o.currency = r.currency"))
 }
 
-/// The parameters of a window table function.
-pub(crate) fn parameters_of(function: &str) -> Option<&'static [&'static str]> {
-    Some(match function {
-        "TUMBLE" => &["DATA", "TIMECOL", "SIZE", "OFFSET"],
-        "HOP" => &["DATA", "TIMECOL", "SLIDE", "SIZE", "OFFSET"],
-        "CUMULATE" => &["DATA", "TIMECOL", "STEP", "SIZE", "OFFSET"],
-        "SESSION" => &["DATA", "TIMECOL", "GAP"],
-        _ => return None,
-    })
-}
-
 /// Binds a table function.
 pub(crate) fn plan_table_function(
     name: &ObjectName,
@@ -78,34 +71,33 @@ pub(crate) fn plan_table_function(
     binder: &Binder<'_>,
     env: &Env<'_>,
 ) -> Result<Rows> {
-    let function = name.to_string().to_uppercase();
-    let Some(parameters) = parameters_of(&function) else {
+    let Some(function) = WindowFunction::named(&name.to_string().to_uppercase()) else {
         let error = Error::user(format!("unknown table function {name}"));
-        return Err(through(error.remedy("the table functions are TUMBLE, HOP, CUMULATE and SESSION")));
+        return Err(through(error.remedy(format!("the table functions are {}", table_functions()))));
     };
-    let mut lengths = bind(&function, parameters, args).map_err(through)?;
+    let mut lengths = bind(function, args).map_err(through)?;
     let mut take = |parameter: &str| {
         let place = lengths.iter().position(|(p, _)| *p == parameter);
-        place.map(|place| lengths.swap_remove(place).1).ok_or_else(|| through(missing(&function, parameter)))
+        place.map(|place| lengths.swap_remove(place).1).ok_or_else(|| through(missing(function, parameter)))
     };
     let (data, time) = (take("DATA")?, take("TIMECOL")?);
     let (data, keys) = parts_of_partitioned(data);
-    if function != "SESSION" && !keys.is_empty() {
+    if !function.has_keys && !keys.is_empty() {
         return Err(through(
             Error::user(format!("{function} does not take PARTITION BY"))
                 .remedy("omit it: rows are divided by the columns of GROUP BY"),
         ));
     }
-    let rows = binder.relation(table_factor(data, &function).map_err(through)?, env)?;
+    let rows = binder.relation(table_factor(data, function).map_err(through)?, env)?;
     let scope = Scope::new(rows.items.clone(), None);
     let key = |key: ast::Expr| binder.plain(key, &Names::new(&scope), env, "PARTITION BY");
     let partition = keys.into_iter().map(key).collect::<Result<Vec<_>>>()?;
-    let time = descriptor(&time, &function).map_err(through)?;
+    let time = descriptor(&time, function).map_err(through)?;
     plan_window(Call { function, names: WINDOW_COLUMNS, time, lengths, partition }, rows, binder, env)
 }
 
-fn missing(function: &str, parameter: &str) -> Error {
-    Error::user(format!("{function} needs the argument {parameter}")).remedy(usage(function))
+fn missing(function: &WindowFunction, parameter: &str) -> Error {
+    Error::user(format!("{function} needs the argument {parameter}")).remedy(function.usage())
 }
 
 /// Adds the columns of windows to rows.
@@ -115,39 +107,28 @@ pub(crate) fn plan_window(call: Call, rows: Rows, binder: &Binder<'_>, env: &Env
         let place = lengths.iter().position(|(p, _)| *p == parameter);
         place.map(|place| lengths.swap_remove(place).1)
     };
-    let needs = |parameter: &str| through(missing(&function, parameter));
-    let gap = take("GAP");
-    if gap.is_none() && function == "SESSION" {
-        return Err(needs("GAP"));
-    }
-    let size = take("SIZE").or_else(|| gap.clone()).ok_or_else(|| needs("SIZE"))?;
-    let slide = match function.as_str() {
-        "HOP" => Some(("slide", take("SLIDE").ok_or_else(|| needs("SLIDE"))?)),
-        "CUMULATE" => Some(("step", take("STEP").ok_or_else(|| needs("STEP"))?)),
-        _ => None,
+    let mut needed = |parameter| take(parameter).ok_or_else(|| through(missing(function, parameter)));
+    let size = needed(function.size)?;
+    let step = match function.step {
+        Some(parameter) => Some((parameter.to_lowercase(), needed(parameter)?)),
+        None => None,
     };
     let offset = take("OFFSET");
     let ms = |interval: ast::Expr| interval_ms(interval, binder, env);
-    let size_ms = positive(&function, if gap.is_some() { "gap" } else { "size" }, ms(size)?).map_err(through)?;
+    let size_ms = positive(function, &function.size.to_lowercase(), ms(size)?).map_err(through)?;
     let offset_ms = offset.map_or(Ok(0), ms)?;
-    let window = match slide {
-        None if gap.is_some() => Window::Session { gap_ms: size_ms },
-        None => Window::Tumble { size_ms, offset_ms },
-        Some((word, slide)) => {
-            let slide_ms = positive(&function, word, ms(slide)?).map_err(through)?;
-            // Windows of GROUP BY may have any size.
-            if names == WINDOW_COLUMNS {
-                check_divides(&function, word, slide_ms, size_ms).map_err(through)?;
-            }
-            check_windows(&function, word, slide_ms, size_ms).map_err(through)?;
-            match word {
-                "slide" => Window::Hop { size_ms, slide_ms, offset_ms },
-                _ => Window::Cumulate { step_ms: slide_ms, max_ms: size_ms, offset_ms },
-            }
+    let mut step_ms = 0;
+    if let Some((word, step)) = step {
+        step_ms = positive(function, &word, ms(step)?).map_err(through)?;
+        // Windows of GROUP BY may have any size.
+        if names == WINDOW_COLUMNS {
+            check_divides(function, &word, step_ms, size_ms).map_err(through)?;
         }
-    };
+        check_windows(function, &word, step_ms, size_ms).map_err(through)?;
+    }
+    let window = (function.window)(Lengths { size_ms, step_ms, offset_ms });
     let Rows { plan, items } = rows;
-    let (time, by_clock) = event_time(&time, &function, &plan, &items, binder, env)?;
+    let (time, by_clock) = event_time(&time, function, &plan, &items, binder, env)?;
     let node = WindowAssign::new((window, names), time, partition, by_clock, plan)?;
     let plan = Rel::Assign(node);
     let added = Scope::items_of(&plan, None);
@@ -156,18 +137,18 @@ pub(crate) fn plan_window(call: Call, rows: Rows, binder: &Binder<'_>, env: &Env
     Ok(Rows { plan, items })
 }
 
-fn check_divides(function: &str, word: &str, slide_ms: i64, size_ms: i64) -> anabranch_model::Result<()> {
-    if size_ms % slide_ms != 0 {
+fn check_divides(function: &WindowFunction, word: &str, step_ms: i64, size_ms: i64) -> anabranch_model::Result<()> {
+    if size_ms % step_ms != 0 {
         return Err(Error::user(format!(
-            "the size of {function} ({size_ms} ms) is not a multiple of its {word} ({slide_ms} ms)"
+            "the size of {function} ({size_ms} ms) is not a multiple of its {word} ({step_ms} ms)"
         ))
         .remedy(format!("the {word} comes before the size: {function}(TABLE t, DESCRIPTOR(ts), {word}, size)")));
     }
     Ok(())
 }
 
-fn check_windows(function: &str, word: &str, slide_ms: i64, size_ms: i64) -> anabranch_model::Result<()> {
-    let windows = size_ms / slide_ms;
+fn check_windows(function: &WindowFunction, word: &str, step_ms: i64, size_ms: i64) -> anabranch_model::Result<()> {
+    let windows = size_ms / step_ms;
     if windows > WINDOWS_PER_ROW_MAX {
         return Err(Error::user(format!("with this {word} and size of {function} a row is in {windows} windows"))
             .remedy(format!("at most {WINDOWS_PER_ROW_MAX} are possible: lengthen the {word}")));
@@ -175,21 +156,9 @@ fn check_windows(function: &str, word: &str, slide_ms: i64, size_ms: i64) -> ana
     Ok(())
 }
 
-fn usage(function: &str) -> String {
-    match function {
-        "SESSION" => "write SESSION(TABLE t PARTITION BY (a, b), DESCRIPTOR(ts), INTERVAL '10' SECOND)".into(),
-        "CUMULATE" => "write CUMULATE(TABLE t, DESCRIPTOR(ts), step, size), the lengths as INTERVAL '10' SECOND".into(),
-        "HOP" => "write HOP(TABLE t, DESCRIPTOR(ts), slide, size), the lengths as INTERVAL '10' SECOND".into(),
-        _ => "write TUMBLE(TABLE t, DESCRIPTOR(ts), INTERVAL '10' SECOND)".into(),
-    }
-}
-
 /// Matches arguments with parameters, by position or by name.
-fn bind(
-    function: &str,
-    parameters: &'static [&'static str],
-    args: &[FunctionArg],
-) -> anabranch_model::Result<Vec<(&'static str, ast::Expr)>> {
+fn bind(function: &WindowFunction, args: &[FunctionArg]) -> anabranch_model::Result<Vec<(&'static str, ast::Expr)>> {
+    let parameters = function.parameters();
     let mut bound: Vec<(&'static str, ast::Expr)> = Vec::new();
     for (position, arg) in args.iter().enumerate() {
         let (parameter, value) = match arg {
@@ -201,17 +170,17 @@ fn bind(
             FunctionArg::ExprNamed { .. } => (None, &FunctionArgExpr::Wildcard),
         };
         let (Some(parameter), FunctionArgExpr::Expr(value)) = (parameter, value) else {
-            return Err(Error::user(format!("{function} does not take the argument {arg}")).remedy(usage(function)));
+            return Err(Error::user(format!("{function} does not take the argument {arg}")).remedy(function.usage()));
         };
         if bound.iter().any(|(p, _)| *p == parameter) {
-            return Err(Error::user(format!("{function} has the argument {parameter} twice")).remedy(usage(function)));
+            return Err(Error::user(format!("{function} has the argument {parameter} twice")).remedy(function.usage()));
         }
         bound.push((parameter, value.clone()));
     }
     Ok(bound)
 }
 
-fn table_factor(data: ast::Expr, function: &str) -> anabranch_model::Result<TableFactor> {
+fn table_factor(data: ast::Expr, function: &WindowFunction) -> anabranch_model::Result<TableFactor> {
     let named = |idents: Vec<Ident>| TableFactor::Table {
         name: ObjectName(idents.into_iter().map(ObjectNamePart::Identifier).collect()),
         alias: None::<TableAlias>,
@@ -230,12 +199,12 @@ fn table_factor(data: ast::Expr, function: &str) -> anabranch_model::Result<Tabl
         ast::Expr::Subquery(subquery) => {
             Ok(TableFactor::Derived { lateral: false, subquery, alias: None, sample: None })
         }
-        other => Err(Error::user(format!("{other} is not a table")).remedy(usage(function))),
+        other => Err(Error::user(format!("{other} is not a table")).remedy(function.usage())),
     }
 }
 
 /// The column that `DESCRIPTOR(ts)` names.
-fn descriptor(descriptor: &ast::Expr, function: &str) -> anabranch_model::Result<ast::Expr> {
+fn descriptor(descriptor: &ast::Expr, function: &WindowFunction) -> anabranch_model::Result<ast::Expr> {
     if let ast::Expr::Function(call) = descriptor
         && let FunctionArguments::List(list) = &call.args
         && call.name.to_string().eq_ignore_ascii_case("DESCRIPTOR")
@@ -247,15 +216,15 @@ fn descriptor(descriptor: &ast::Expr, function: &str) -> anabranch_model::Result
     Err(no_column(function, descriptor))
 }
 
-fn no_column(function: &str, what: &ast::Expr) -> Error {
-    Error::user(format!("{function} needs DESCRIPTOR(column), not {what}")).remedy(usage(function))
+fn no_column(function: &WindowFunction, what: &ast::Expr) -> Error {
+    Error::user(format!("{function} needs DESCRIPTOR(column), not {what}")).remedy(function.usage())
 }
 
 /// The time column, which must be an event time or a processing time. Returns whether it is a processing
 /// time.
 fn event_time(
     column: &ast::Expr,
-    function: &str,
+    function: &WindowFunction,
     input: &Rel,
     items: &[crate::bind::Item],
     binder: &Binder<'_>,
@@ -292,7 +261,7 @@ fn event_time(
     Ok((time, false))
 }
 
-fn positive(function: &str, what: &str, ms: i64) -> anabranch_model::Result<i64> {
+fn positive(function: &WindowFunction, what: &str, ms: i64) -> anabranch_model::Result<i64> {
     if ms > 0 { Ok(ms) } else { Err(Error::user(format!("the {what} of {function} must be positive"))) }
 }
 

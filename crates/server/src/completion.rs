@@ -5,6 +5,7 @@ mod place;
 use std::collections::BTreeSet;
 
 use anabranch_connectors::{COMMON_OPTIONS, connector_info};
+use anabranch_plan::window_functions;
 
 use self::place::{Place, place};
 use crate::Vocabulary;
@@ -93,14 +94,14 @@ impl Scope<'_> {
             Place::Keywords(of) => keywords(of),
             Place::Relation(of) => [matching(relations(), word), keywords(of)].concat(),
             Place::Function => matching(self.functions(), word),
+            Place::WindowFunction => calls(matching(window_functions(), word)),
             Place::Job(of) => [matching(self.vocabulary.jobs.iter().map(String::as_str), word), keywords(of)].concat(),
             // Without a first letter there would be hundreds of functions.
             Place::Value(_) | Place::Column if word.is_empty() => self.columns(),
             Place::Value(of) => {
                 let columns = self.columns();
-                let functions =
-                    matching(self.functions(), word).into_iter().map(|name| format!("{}(", name.to_uppercase()));
-                [matching(columns.iter().map(String::as_str), word), functions.collect(), keywords(of)].concat()
+                let functions = calls(matching(self.functions(), word));
+                [matching(columns.iter().map(String::as_str), word), functions, keywords(of)].concat()
             }
             Place::Column => matching(self.columns().iter().map(String::as_str), word),
             Place::Type => matching(TYPES.into_iter(), word),
@@ -189,11 +190,7 @@ impl Scope<'_> {
             true => relations.values().flatten().cloned().collect(),
             false => named.into_iter().filter_map(|name| relations.get(name)).flatten().cloned().collect(),
         };
-        if self
-            .statement
-            .iter()
-            .any(|word| ["TUMBLE", "HOP", "CUMULATE", "SESSION"].iter().any(|window| word.is(window)))
-        {
+        if self.statement.iter().any(|word| window_functions().any(|window| word.is(window))) {
             columns.extend(OF_WINDOWS.map(str::to_owned));
         }
         columns.sort();
@@ -227,6 +224,11 @@ fn named(name: &str, quote: char) -> String {
         Some(group) => group.to_owned(),
         None => format!("{name}{quote} = {quote}"),
     }
+}
+
+/// How calls of functions begin.
+fn calls(names: Vec<String>) -> Vec<String> {
+    names.into_iter().map(|name| format!("{}(", name.to_uppercase())).collect()
 }
 
 /// Names that begin with the word, in either case.

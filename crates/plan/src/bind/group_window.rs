@@ -15,15 +15,12 @@ use super::{Binder, Env, Scope};
 use crate::place::at;
 use crate::walk::change_expressions;
 use crate::window_assign::{GROUP_WINDOW_COLUMNS, WINDOW_COLUMNS};
-use crate::window_table::{Call, parameters_of, plan_window};
+use crate::window_table::{Call, WindowFunction, plan_window};
 
-/// The suffixes of auxiliary functions, with the index of their column in [`GROUP_WINDOW_COLUMNS`].
-const AUXILIARY: [(&str, usize); 4] = [("_START", 0), ("_END", 1), ("_ROWTIME", 2), ("_PROCTIME", 2)];
-
-/// A key `TUMBLE(ts, size)`: the function's name and its arguments.
+/// A key `TUMBLE(ts, size)`: the function and its arguments.
 #[derive(Clone)]
 pub(super) struct GroupWindow {
-    name: String,
+    function: &'static WindowFunction,
     args: Vec<Expr>,
 }
 
@@ -68,23 +65,18 @@ impl Binder<'_> {
         keys: &[Expr],
         env: &Env<'_>,
     ) -> datafusion_common::Result<Rows> {
-        let GroupWindow { name, args } = window;
+        let GroupWindow { function, args } = window;
         let scope = Scope::new(rows.items.clone(), env.outer);
         let names = Names::new(&scope);
-        let partition = match name.as_str() {
-            "SESSION" => keys.iter().filter(|key| !is_window_column(key)).cloned().collect(),
-            _ => Vec::new(),
-        };
-        let partition: Vec<_> = partition
-            .into_iter()
-            .map(|key| self.plain(key, &names, env, "a key of SESSION"))
+        let partition: Vec<_> = keys
+            .iter()
+            .filter(|key| function.has_keys && !is_window_column(key))
+            .map(|key| self.plain(key.clone(), &names, env, &format!("a key of {function}")))
             .collect::<Result<_, _>>()?;
         let mut args = args.into_iter();
         let Some(time) = args.next() else { return Ok(rows) };
-        // The table and the time are no parameters here.
-        let parameters = parameters_of(&name).unwrap_or_default().iter().skip(2).copied();
-        let lengths = parameters.zip(args).collect();
-        let call = Call { function: name, names: GROUP_WINDOW_COLUMNS, time, lengths, partition };
+        let lengths = function.lengths().zip(args).collect();
+        let call = Call { function, names: GROUP_WINDOW_COLUMNS, time, lengths, partition };
         plan_window(call, rows, self, env)
     }
 }
@@ -107,21 +99,17 @@ pub(super) fn name_columns(expr: &mut Expr, window: &GroupWindow) {
 fn auxiliary(expr: &Expr, window: &GroupWindow) -> Option<usize> {
     let Expr::Function(function) = expr else { return None };
     let (name, args) = call(function)?;
-    let suffix = name.strip_prefix(window.name.as_str()).filter(|_| args == window.args)?;
-    AUXILIARY.iter().find(|(auxiliary, _)| *auxiliary == suffix).map(|(_, column)| *column)
+    let (of, column) = WindowFunction::of_auxiliary(&name)?;
+    (of.name == window.function.name && args == window.args).then_some(column)
 }
 
 /// The window that a key is: a function with a time and lengths.
 fn group_window(key: &Expr) -> Option<GroupWindow> {
     let Expr::Function(function) = key else { return None };
     let (name, args) = call(function)?;
-    let lengths = match name.as_str() {
-        "TUMBLE" | "SESSION" => 1,
-        "HOP" => 2,
-        _ => return None,
-    };
+    let function = WindowFunction::named(&name).filter(|function| function.in_group_by)?;
     let is_time = matches!(args.first(), Some(Expr::Identifier(_) | Expr::CompoundIdentifier(_)));
-    (is_time && args.len() == lengths + 1).then_some(GroupWindow { name, args })
+    (is_time && args.len() == 1 + function.lengths().count()).then_some(GroupWindow { function, args })
 }
 
 /// The function's name in capitals, and its arguments.

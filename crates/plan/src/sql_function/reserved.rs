@@ -2,9 +2,10 @@
 //! meaning.
 
 use crate::spelling::is_refused;
+use crate::window_table::WindowFunction;
 
-/// Calls known to the grammar or to `spelling`.
-const RESERVED: [&str; 80] = [
+/// Calls known to the grammar or to `spelling`, besides those of windows.
+const RESERVED: [&str; 68] = [
     "ALL",
     "AND",
     "ANY",
@@ -18,7 +19,6 @@ const RESERVED: [&str; 80] = [
     "CONVERT",
     "CUBE",
     "CUME_DIST",
-    "CUMULATE",
     "CURRENT_DATE",
     "CURRENT_TIME",
     "CURRENT_TIMESTAMP",
@@ -32,11 +32,6 @@ const RESERVED: [&str; 80] = [
     "FLOOR",
     "GROUPING",
     "GROUPING_ID",
-    "HOP",
-    "HOP_END",
-    "HOP_PROCTIME",
-    "HOP_ROWTIME",
-    "HOP_START",
     "IF",
     "IFNULL",
     "IN",
@@ -69,9 +64,6 @@ const RESERVED: [&str; 80] = [
     "ROW_NUMBER",
     "SAFE_CAST",
     "SELECT",
-    "SESSION",
-    "SESSION_END",
-    "SESSION_START",
     "SOME",
     "STRUCT",
     "SUBSTRING",
@@ -82,13 +74,11 @@ const RESERVED: [&str; 80] = [
     "TIMESTAMPDIFF",
     "TRIM",
     "TRY_CAST",
-    "TUMBLE",
-    "TUMBLE_END",
-    "TUMBLE_START",
 ];
 
 /// Whether SQL gives the name a meaning, ignoring case.
 pub(crate) fn is_reserved(name: &str) -> bool {
     let name = name.to_uppercase();
-    RESERVED.contains(&name.as_str()) || is_refused(&name)
+    let is_of_windows = WindowFunction::named(&name).is_some() || WindowFunction::of_auxiliary(&name).is_some();
+    RESERVED.contains(&name.as_str()) || is_of_windows || is_refused(&name)
 }

@@ -1,5 +1,7 @@
 //! What may stand at a place of a statement.
 
+use anabranch_plan::window_functions;
+
 use crate::words::Word;
 
 /// What may stand there.
@@ -10,6 +12,7 @@ pub(super) enum Place {
     /// A table or a view, or one of these keywords.
     Relation(&'static [&'static str]),
     Function,
+    WindowFunction,
     Job(&'static [&'static str]),
     /// A column of these tables and views, a function, or one of these keywords.
     Value(&'static [&'static str]),
@@ -124,7 +127,6 @@ const AFTER_RELATION: &[&str] = &[
     "HAVING",
     "FOR SYSTEM_TIME AS OF",
 ];
-const WINDOWS: &[&str] = &["TUMBLE(", "HOP(", "CUMULATE(", "SESSION("];
 
 /// The place after these words of a statement.
 pub(super) fn place(words: &[Word]) -> Place {
@@ -253,12 +255,12 @@ fn query(words: &[Word]) -> Place {
     if let Some(open) = innermost(words) {
         let before = open.checked_sub(1).map(|at| &words[at]);
         if last.is("(") && before.is_some_and(|before| before.is("TABLE")) {
-            return Place::Keywords(WINDOWS);
+            return Place::WindowFunction;
         }
         if before.is_some_and(|before| before.is("DESCRIPTOR")) {
             return Place::Column;
         }
-        if before.is_some_and(|before| WINDOWS.iter().any(|window| before.is(window.trim_end_matches('(')))) {
+        if before.is_some_and(|before| window_functions().any(|window| before.is(window))) {
             return match () {
                 () if last.is("TABLE") => Place::Relation(&[]),
                 () if last.is("(") => Place::Keywords(&["TABLE"]),
