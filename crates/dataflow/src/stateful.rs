@@ -28,6 +28,10 @@ pub trait Stateful {
         false
     }
 
+    /// Whether it has given its results up to its event time, so that a change of the plan is refused if it
+    /// adds sources: their earlier rows would be late.
+    fn fires_by_event_time(&self) -> bool;
+
     /// The time zone in which times of windows are local times. Watermarks are instants; the operator gets
     /// them as local times. `None`: the times are those that watermarks speak of.
     fn zone(&self) -> Option<&str> {

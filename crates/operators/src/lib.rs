@@ -74,7 +74,29 @@ pub fn state_goes_on(former: &OperatorSpec, next: &OperatorSpec, functions: &Fun
         (Over(former), Over(next)) => over::goes_on(former, next),
         (Sort(former), Sort(next)) => sort::goes_on(former, next),
         (Limit(former), Limit(next)) => former.skip == next.skip,
-        _ => false,
+        // Of different kinds, or without state.
+        (
+            WindowAggregate(_)
+            | GroupAggregate(_)
+            | StreamJoin(_)
+            | MultiJoin(_)
+            | Rank(_)
+            | Deduplicate(_)
+            | Over(_)
+            | Sort(_)
+            | Limit(_)
+            | OperatorSpec::Filter { .. }
+            | OperatorSpec::Project { .. }
+            | OperatorSpec::StaticJoin(_)
+            | OperatorSpec::LookupJoin(_)
+            | OperatorSpec::WindowAssign(_)
+            | OperatorSpec::NotNull(_)
+            | OperatorSpec::Values(_)
+            | OperatorSpec::Expand(_)
+            | OperatorSpec::Unnest(_)
+            | OperatorSpec::Repeat(_),
+            _,
+        ) => false,
     }
 }
 

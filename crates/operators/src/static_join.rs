@@ -138,7 +138,7 @@ impl StaticJoin {
     /// Joins rows whose keys have these ids.
     fn join_rows(&mut self, batch: &RecordBatch, ids: &[u32], table: &BuildTable) -> Result<Option<RecordBatch>> {
         // Often every row has exactly one match, and the probe columns pass unchanged.
-        if matches!(self.kind, JoinKind::Inner | JoinKind::Left)
+        if self.kind.gives_pairs()
             && self.filter.is_none()
             && let Some(build_rows) = table.one_match_each(ids)
         {
@@ -146,15 +146,15 @@ impl StaticJoin {
         }
         let pairs = table.pairs(ids);
         let pairs = self.filtered(batch, &table.rows, pairs)?;
-        if matches!(self.kind, JoinKind::LeftSemi | JoinKind::LeftAnti) {
-            let mut keep = vec![self.kind == JoinKind::LeftAnti; batch.num_rows()];
-            pairs.probe.iter().for_each(|row| keep[*row as usize] = self.kind == JoinKind::LeftSemi);
-            let kept = batch.project(&self.output)?;
-            return Ok(Some(arrow::compute::filter_record_batch(&kept, &BooleanArray::from(keep))?));
-        }
         let (probe_rows, build_rows) = match self.kind {
+            JoinKind::Inner => pairs.into_arrays(),
             JoinKind::Left => pairs.with_unmatched(batch.num_rows()),
-            _ => pairs.into_arrays(),
+            JoinKind::LeftSemi | JoinKind::LeftAnti => {
+                let mut keep = vec![self.kind == JoinKind::LeftAnti; batch.num_rows()];
+                pairs.probe.iter().for_each(|row| keep[*row as usize] = self.kind == JoinKind::LeftSemi);
+                let kept = batch.project(&self.output)?;
+                return Ok(Some(arrow::compute::filter_record_batch(&kept, &BooleanArray::from(keep))?));
+            }
         };
         if probe_rows.is_empty() {
             return Ok(None);

@@ -93,7 +93,9 @@ impl StreamJoin {
             StreamJoinKind::LeftSemi => Role::Matched,
             StreamJoinKind::LeftAnti if waits => Role::UnmatchedAtEnd,
             StreamJoinKind::LeftAnti => Role::Unmatched,
-            _ => padded(pads_left),
+            StreamJoinKind::Inner | StreamJoinKind::Left | StreamJoinKind::Right | StreamJoinKind::Full => {
+                padded(pads_left)
+            }
         };
         let (joined_schema, gives_pairs) = (Arc::new(spec.joined_schema()), spec.kind.gives_pairs());
         let fields: Vec<_> = joined_schema.fields().iter().map(|field| field.as_ref().clone()).collect();

@@ -79,7 +79,7 @@ impl WindowAssign {
     /// Whether a condition on a column of the input can move below the assignment of windows.
     pub(crate) fn lets_pass(&self, column: &Column) -> bool {
         let Some(place) = self.input.columns().find(column) else { return false };
-        if !matches!(self.window, Window::Session { .. }) {
+        if !self.window.follows_rows() {
             return true;
         }
         // Dropping rows changes sessions, unless all rows of a key are dropped. 0.0 and -0.0 are one key, but

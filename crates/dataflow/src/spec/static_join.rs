@@ -39,6 +39,17 @@ pub enum JoinKind {
     LeftAnti,
 }
 
+impl JoinKind {
+    /// Whether the output has columns of both sides.
+    #[must_use]
+    pub fn gives_pairs(self) -> bool {
+        match self {
+            JoinKind::Inner | JoinKind::Left => true,
+            JoinKind::LeftSemi | JoinKind::LeftAnti => false,
+        }
+    }
+}
+
 impl fmt::Display for StaticJoinSpec {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "static join {:?} on ", self.kind)?;

@@ -100,14 +100,28 @@ impl StreamJoinKind {
     /// Whether the output has columns of both sides.
     #[must_use]
     pub fn gives_pairs(self) -> bool {
-        !matches!(self, StreamJoinKind::LeftSemi | StreamJoinKind::LeftAnti)
+        match self {
+            StreamJoinKind::Inner | StreamJoinKind::Left | StreamJoinKind::Right | StreamJoinKind::Full => true,
+            StreamJoinKind::LeftSemi | StreamJoinKind::LeftAnti => false,
+        }
+    }
+
+    /// Whether rows of the left and of the right side appear without a match.
+    #[must_use]
+    pub fn gives_unmatched(self) -> (bool, bool) {
+        match self {
+            StreamJoinKind::Inner | StreamJoinKind::LeftSemi => (false, false),
+            StreamJoinKind::Left | StreamJoinKind::LeftAnti => (true, false),
+            StreamJoinKind::Right => (false, true),
+            StreamJoinKind::Full => (true, true),
+        }
     }
 
     /// Whether rows of the left and of the right side appear with NULL for the columns of the other.
     #[must_use]
     pub fn pads(self) -> (bool, bool) {
-        use StreamJoinKind::{Full, Left, Right};
-        (matches!(self, Left | Full), matches!(self, Right | Full))
+        let (left, right) = self.gives_unmatched();
+        (left && self.gives_pairs(), right && self.gives_pairs())
     }
 }
 
@@ -115,8 +129,7 @@ impl StreamJoinSpec {
     /// Whether the output has weights.
     #[must_use]
     pub fn is_updating(&self) -> bool {
-        let (pads_left, pads_right) = self.kind.pads();
-        let left_waits = pads_left || self.kind == StreamJoinKind::LeftAnti;
+        let (left_waits, right_waits) = self.kind.gives_unmatched();
         let appears_early = |waits: bool, side: &StreamSideSpec| waits && side.expiry.is_none();
         if self.versions.is_some() {
             return false;
@@ -124,7 +137,7 @@ impl StreamJoinSpec {
         self.left.updating
             || self.right.updating
             || appears_early(left_waits, &self.left)
-            || appears_early(pads_right, &self.right)
+            || appears_early(right_waits, &self.right)
     }
 
     /// Columns of the left side followed by those of the right one, which may be NULL where their side is
@@ -205,6 +218,10 @@ impl Stateful for StreamJoinSpec {
         })
     }
 
+    fn fires_by_event_time(&self) -> bool {
+        false
+    }
+
     fn kept(&self) -> StateBound {
         let bound = StateBound::new;
         if self.versions.is_some() {
@@ -233,9 +250,9 @@ impl Stateful for StreamJoinSpec {
     }
 
     fn waits_for_event_time(&self) -> bool {
-        let at_once = [StreamJoinKind::Inner, StreamJoinKind::LeftSemi].contains(&self.kind);
+        let gives_unmatched = self.kind.gives_unmatched() != (false, false);
         let expires = self.left.expiry.is_some() || self.right.expiry.is_some();
-        self.versions.is_some() || (expires && !at_once)
+        self.versions.is_some() || (expires && gives_unmatched)
     }
 
     fn remedy(&self) -> &'static str {

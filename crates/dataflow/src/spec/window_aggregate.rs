@@ -93,6 +93,15 @@ impl AggregateSpec {
 }
 
 impl Window {
+    /// Whether the rows decide where windows begin and end: among fewer rows, a row may be in another window.
+    #[must_use]
+    pub fn follows_rows(&self) -> bool {
+        match self {
+            Window::Session { .. } => true,
+            Window::Tumble { .. } | Window::Hop { .. } | Window::Cumulate { .. } | Window::Global => false,
+        }
+    }
+
     /// Writes lengths of time as given.
     pub(crate) fn write(&self, f: &mut fmt::Formatter<'_>, ms: &dyn Fn(i64) -> String) -> fmt::Result {
         let offset_ms = match *self {
@@ -148,6 +157,10 @@ impl Stateful for WindowAggregateSpec {
             functions: KeyFunction::all(&self.aggregates),
             zone: self.zone.clone(),
         })
+    }
+
+    fn fires_by_event_time(&self) -> bool {
+        true
     }
 
     fn kept(&self) -> StateBound {

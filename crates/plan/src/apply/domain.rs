@@ -6,7 +6,6 @@
 
 use std::sync::Arc;
 
-use anabranch_dataflow::Window;
 use datafusion_common::tree_node::Transformed;
 use datafusion_common::{Column, Result};
 use datafusion_expr::expr::GroupingSet;
@@ -246,7 +245,7 @@ impl DependentJoin<'_> {
         let node = with_first_input(node, plan)?;
         let mut node = node.walk_expressions(&mut |expr| self.over_domain(expr, &domain).map(Transformed::yes))?.data;
         if let Rel::Assign(assign) = &mut node
-            && matches!(assign.window, Window::Session { .. })
+            && assign.window.follows_rows()
         {
             // The rows of each domain value have sessions of their own.
             assign.partition.extend(domain.iter().cloned().map(Expr::Column));

@@ -4,7 +4,6 @@
 //! rows of this plan for which the conditions hold. Every step keeps that true for NULL, for duplicates and
 //! for empty inputs. Where no step applies, [`super::domain`] is used.
 
-use anabranch_dataflow::Window;
 use datafusion_common::tree_node::Transformed;
 use datafusion_common::{Column, Result};
 use datafusion_expr::expr::Case;
@@ -248,7 +247,7 @@ pub(super) fn column_of(value: &Expr) -> Column {
 /// Whether a node processes each row of its first input independently of the other rows.
 pub(super) fn is_by_row(node: &Rel) -> bool {
     match node {
-        Rel::Assign(assign) => !matches!(assign.window, Window::Session { .. }),
+        Rel::Assign(assign) => !assign.window.follows_rows(),
         Rel::Unnest(_) | Rel::Copies(_) | Rel::Temporal(_) => true,
         _ => false,
     }

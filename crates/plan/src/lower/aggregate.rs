@@ -121,12 +121,12 @@ impl Lowering<'_> {
             next.follow(emission);
             return Ok(next);
         }
-        let is_session = grouping.windowed.as_ref().is_some_and(|w| matches!(w.window, Window::Session { .. }));
+        let follows_rows = grouping.windowed.as_ref().is_some_and(|windowed| windowed.window.follows_rows());
         if !self.ends(&grouping, &stream) {
             return self.group_aggregate(aggregate, needed, stream, grouping, None);
         }
         let stage = self.keyed_stage(AGGREGATE, grouping.keys.is_empty());
-        let in_two_phases = !is_session && grouping.aggregates.iter().all(is_mergeable);
+        let in_two_phases = !follows_rows && grouping.aggregates.iter().all(is_mergeable);
         if in_two_phases && !stage.continues(&stream) {
             let mut fields: Vec<Field> = grouping.windowed.iter().map(|_| pane_start()).collect();
             let first_key = fields.len();

@@ -188,7 +188,7 @@ fn sides(join: &Join) -> Result<Option<Sides<'_>>> {
         JoinType::RightAnti if left_static => (JoinKind::LeftAnti, true),
         _ => return Ok(None),
     };
-    let with_build = matches!(kind, JoinKind::Inner | JoinKind::Left);
+    let with_build = kind.gives_pairs();
     Ok(Some(Sides {
         kind,
         probe: if swapped { right } else { left },

@@ -263,10 +263,9 @@ fn bound(
         expiries = bounds.expiries(&left_times, &right_times, |of_left| !is_local(of_left));
     }
     let [left_expiry, right_expiry] = expiries;
-    let (pads_left, pads_right) = spec.kind.pads();
+    let (left_waits, right_waits) = spec.kind.gives_unmatched();
     let waits = |waits: bool, expiry: Option<ExpirySpec>| expiry.filter(|_| waits).map(|expiry| expiry.time);
-    let left_waits = waits(pads_left || spec.kind == StreamJoinKind::LeftAnti, left_expiry);
-    let waits_by = [left_waits, waits(pads_right, right_expiry)];
+    let waits_by = [waits(left_waits, left_expiry), waits(right_waits, right_expiry)];
     (spec.left.expiry, spec.right.expiry) = (place(0, left_expiry), place(1, right_expiry));
     if spec.is_updating() {
         return Times::new();

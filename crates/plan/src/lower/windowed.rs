@@ -73,7 +73,7 @@ impl Windowed {
             }
             Window::Cumulate { step_ms, offset_ms, .. } => (Window::Tumble { size_ms: step_ms, offset_ms }, 0),
             Window::Session { .. } => (Window::Tumble { size_ms: 1, offset_ms: 0 }, 0),
-            other => (other, 0),
+            window @ (Window::Tumble { .. } | Window::Global) => (window, 0),
         };
         Windowed {
             window,
@@ -122,7 +122,10 @@ impl WindowColumn {
     /// The column once it has values. The start of a cumulating window and of a session is then an ordinary
     /// column, because the window's end does not determine it.
     pub(super) fn with_values(self, window: Window) -> Option<WindowColumn> {
-        let is_fixed = !matches!(window, Window::Cumulate { .. } | Window::Session { .. });
+        let is_fixed = match window {
+            Window::Tumble { .. } | Window::Hop { .. } | Window::Global => true,
+            Window::Cumulate { .. } | Window::Session { .. } => false,
+        };
         Some(self).filter(|column| is_fixed || *column != WindowColumn::Start)
     }
 }

@@ -4,7 +4,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use anabranch_dataflow::{OperatorSpec, PartSpec, Plan, SourceSpec, instant_text};
+use anabranch_dataflow::{PartSpec, Plan, SourceSpec, instant_text};
 use anabranch_model::{EventTime, HASH_SEED, OperatorId, Result, StageId, hash_bytes};
 use anabranch_state::TaskState;
 use serde_json::Value;
@@ -66,9 +66,8 @@ pub(crate) fn late(plan: &Plan, before: &Before, tasks: &[&TaskState]) -> Result
         let reached = reached_from(plan, part.stage);
         let fired = parts.iter().filter(|part| reached.contains(&part.stage)).filter_map(|part| {
             let PartSpec::State(operator) = part.spec else { return None };
-            let fires =
-                matches!(operator, OperatorSpec::WindowAggregate(_) | OperatorSpec::Over(_) | OperatorSpec::Sort(_));
-            if fires { fired(part.id, tasks) } else { None }
+            operator.stateful().filter(|state| state.fires_by_event_time())?;
+            fired(part.id, tasks)
         });
         if let Some(fired) = fired.max() {
             let fired = instant_text(fired.0);

@@ -5,7 +5,7 @@ mod updating;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use anabranch_dataflow::{ConnectorSpec, OperatorSpec, Plan, StreamJoinKind, TableTraits};
+use anabranch_dataflow::{ConnectorSpec, OperatorSpec, Plan, TableTraits};
 use anabranch_model::{Result, Rng};
 use anabranch_operators::Connector;
 use anabranch_plan::{Catalog, PlanOptions, TableResolver, plan_script};
@@ -179,7 +179,7 @@ impl Planned {
     /// other side is idle, event time passes it by, and when does not follow from positions.
     pub(crate) fn waits_for_no_match(&self) -> bool {
         let waits = |operator: &OperatorSpec| match operator {
-            OperatorSpec::StreamJoin(join) => !matches!(join.kind, StreamJoinKind::Inner | StreamJoinKind::LeftSemi),
+            OperatorSpec::StreamJoin(join) => join.kind.gives_unmatched() != (false, false),
             _ => false,
         };
         self.at(1).stages.iter().flat_map(|stage| &stage.operators).any(waits)
