@@ -66,6 +66,9 @@ pub fn encoder(options: &mut Options<'_>, schema: &SchemaRef) -> Result<Box<dyn 
 }
 
 impl Format {
+    /// Their names in options.
+    pub const NAMES: [&'static str; 3] = ["json", "csv", "raw"];
+
     /// Reads the format in the option `name` (`format`, `value.format`), and the format's options.
     pub fn optional(options: &mut Options<'_>, name: &'static str) -> Result<Option<Format>> {
         let Some(word) = options.string(name) else { return Ok(None) };
@@ -84,7 +87,7 @@ impl Format {
             "csv" => CsvOptions::read(FormatOptions::new(options, word, name)).map(Format::Csv),
             "raw" => RawOptions::read(FormatOptions::new(options, word, name)).map(Format::Raw),
             other => Err(Error::user(format!("unknown format '{other}' in option '{name}'"))
-                .remedy("use one of: json, csv, raw")),
+                .remedy(format!("use one of: {}", Self::NAMES.join(", ")))),
         }
     }
 
@@ -104,6 +107,14 @@ impl Format {
             Format::Csv(options) => Box::new(CsvDecoder::new(declared, projection, options)?),
             Format::Raw(options) => Box::new(RawDecoder::new(declared, projection, end, *options)?),
         })
+    }
+
+    /// Whether a record of one column that is NULL differs from all others.
+    pub(crate) fn writes_null(&self) -> bool {
+        match self {
+            Format::Json(_) => true,
+            Format::Csv(_) | Format::Raw(_) => false,
+        }
     }
 
     /// An encoder of rows with these columns.

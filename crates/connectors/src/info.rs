@@ -1,5 +1,7 @@
 //! Descriptions of connectors for users: for `SHOW CONNECTORS`, and for completion.
 
+use crate::format::Format;
+
 /// A description of a connector.
 #[derive(Debug)]
 pub struct ConnectorInfo {
@@ -209,7 +211,7 @@ pub const CONNECTORS: [ConnectorInfo; 12] = [
             "sink.transactional-id-prefix",
             "value.fields-include",
         ],
-        formats: &["json", "csv", "raw"],
+        formats: &Format::NAMES,
     },
 ];
 
@@ -221,25 +223,32 @@ pub fn connector_info(name: &str) -> Option<&'static ConnectorInfo> {
 
 #[cfg(test)]
 mod tests {
-    use std::collections::BTreeSet;
+    use std::collections::{BTreeMap, BTreeSet};
     use std::sync::Arc;
 
-    use anabranch_dataflow::ConnectorSpec;
+    use anabranch_dataflow::{ConnectorSpec, TableTraits};
+    use anabranch_model::Result;
     use arrow::datatypes::{DataType, Field, Schema};
 
     use super::*;
+    use crate::format::debezium;
 
-    /// The options that a connector lists when one is unknown, without those of all tables and of the format.
-    fn known(info: &ConnectorInfo) -> BTreeSet<String> {
-        let mut options: std::collections::BTreeMap<String, String> =
-            info.needed.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect();
-        options.insert("no.such.option".into(), String::new());
+    /// Describes a table with the required options and another one.
+    fn describe(info: &ConnectorInfo, name: &str, value: &str) -> Result<TableTraits> {
+        let needed = info.needed.iter().copied().chain([(name, value)]);
+        let options: BTreeMap<String, String> =
+            needed.map(|(name, value)| (name.to_owned(), value.to_owned())).collect();
         let spec = ConnectorSpec { connector: info.name.into(), options };
         let columns = Arc::new(Schema::new(vec![Field::new("a", DataType::Utf8View, true)]));
         let connectors = crate::standard();
         let connector = connectors.get(info.name).expect("registered");
         let declared = if info.needed.is_empty() { Arc::new(Schema::empty()) } else { columns };
-        let error = connector.describe(&spec, &declared).expect_err(info.name);
+        connector.describe(&spec, &declared)
+    }
+
+    /// The options that a connector lists when one is unknown, without those of all tables and of the format.
+    fn known(info: &ConnectorInfo) -> BTreeSet<String> {
+        let error = describe(info, "no.such.option", "").expect_err(info.name);
         let text = error.to_string() + error.help().unwrap_or_default();
         let list = text.split("known options: ").nth(1).unwrap_or_else(|| panic!("{}: {text}", info.name));
         let is_own = |name: &&str| !COMMON_OPTIONS.contains(name) && !name.contains("json.");
@@ -250,6 +259,19 @@ mod tests {
     fn each_connector_is_described() {
         let described: BTreeSet<&str> = CONNECTORS.iter().map(|info| info.name).collect();
         assert_eq!(described, crate::standard().names().collect());
+    }
+
+    #[test]
+    fn each_connector_has_the_formats_that_it_reads() {
+        let all = [&Format::NAMES[..], &["parquet", debezium::NAME]].concat();
+        for info in CONNECTORS.iter().filter(|info| !info.formats.is_empty()) {
+            let has_keys = info.needed.iter().any(|(name, _)| *name == "value.format");
+            let option = if has_keys { "value.format" } else { "format" };
+            let is_refused =
+                |format: &str| describe(info, option, format).is_err_and(|e| e.to_string().contains("format"));
+            let read: BTreeSet<&str> = all.iter().copied().filter(|format| !is_refused(format)).collect();
+            assert_eq!(read, info.formats.iter().copied().collect(), "{}", info.name);
+        }
     }
 
     #[test]

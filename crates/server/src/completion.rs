@@ -4,6 +4,7 @@ mod place;
 
 use std::collections::BTreeSet;
 
+use anabranch_connectors::format::Format;
 use anabranch_connectors::{COMMON_OPTIONS, connector_info};
 use anabranch_plan::window_functions;
 
@@ -172,8 +173,7 @@ impl Scope<'_> {
         match option {
             "connector" => self.vocabulary.connectors.keys().cloned().collect(),
             "format" | "value.format" | "key.format" => {
-                let formats =
-                    connector.and_then(connector_info).map_or(&["json", "csv", "raw"][..], |info| info.formats);
+                let formats = connector.and_then(connector_info).map_or(&Format::NAMES[..], |info| info.formats);
                 formats.iter().map(|format| (*format).to_owned()).collect()
             }
             _ => Vec::new(),

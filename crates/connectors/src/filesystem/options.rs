@@ -49,10 +49,10 @@ impl FileOptions {
         let path = options.required("path")?;
         let format = match options.required("format")? {
             "parquet" => FileFormat::Parquet,
-            "json" | "csv" | "raw" => FileFormat::Text(Format::required(&mut options, "format")?),
+            word if Format::NAMES.contains(&word) => FileFormat::Text(Format::required(&mut options, "format")?),
             other => {
                 return Err(Error::user(format!("option 'format' is '{other}', which is no format of files"))
-                    .remedy("use 'json', 'csv', 'raw' or 'parquet'"));
+                    .remedy(format!("use '{}' or 'parquet'", Format::NAMES.join("', '"))));
             }
         };
         let choices = [("none", Compression::None), ("gzip", Compression::Gzip), ("zstd", Compression::Zstd)];

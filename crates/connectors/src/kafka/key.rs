@@ -35,7 +35,7 @@ impl KeyEncoder {
                     .remedy("add 'key.format' = 'json'"));
             }
         };
-        let may_be_null = columns.len() == 1 && !matches!(format, Format::Json(_));
+        let may_be_null = columns.len() == 1 && !format.writes_null();
         let encoder = match &format {
             Format::Raw(options) => {
                 RawEncoder::with_nulls(&key, *options).map(|encoder| Box::new(encoder) as Box<dyn Encode>)
