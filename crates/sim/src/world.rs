@@ -289,7 +289,12 @@ impl World {
     /// A worker gets no further task, and later leaves.
     fn drain_worker(&mut self, worker: usize) {
         let process = self.workers[worker].member.process;
-        self.all_hosts(move |world, host| world.member(host, membership::Input::Drain(process.worker)));
+        self.all_hosts(move |world, host| {
+            // Nobody drains the process that follows, also if a coordinator was suspended meanwhile.
+            if world.living(process).is_some() {
+                world.member(host, membership::Input::Drain(process.worker));
+            }
+        });
         let wait = self.rng.below(400) * MS;
         self.later(wait, At::Worker(process), move |world| {
             world.note(|| format!("{process:?} leaves"));
