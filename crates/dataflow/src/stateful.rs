@@ -28,9 +28,11 @@ pub trait Stateful {
         false
     }
 
-    /// Whether it has given its results up to its event time, so that a change of the plan is refused if it
-    /// adds sources: their earlier rows would be late.
-    fn fires_by_event_time(&self) -> bool;
+    /// Whether a row that comes after event time has passed it is left out, or misses rows that event time
+    /// has freed. A change that adds such rows is refused unless the user allows it.
+    fn misses_late_rows(&self) -> bool {
+        self.waits_for_event_time()
+    }
 
     /// The time zone in which times of windows are local times. Watermarks are instants; the operator gets
     /// them as local times. `None`: the times are those that watermarks speak of.

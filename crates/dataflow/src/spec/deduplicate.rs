@@ -61,10 +61,6 @@ impl Stateful for DeduplicateSpec {
         PartKey::Deduplicate(DeduplicateKey { columns, keys: self.keys, time: self.time })
     }
 
-    fn fires_by_event_time(&self) -> bool {
-        false
-    }
-
     /// Its time to live is that of a key after its first row, and is among the words.
     fn kept(&self) -> StateBound {
         let time_to_live = self.time_to_live_ms.map(duration_text);

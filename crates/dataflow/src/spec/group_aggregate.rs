@@ -128,10 +128,6 @@ impl Stateful for GroupAggregateSpec {
         })
     }
 
-    fn fires_by_event_time(&self) -> bool {
-        false
-    }
-
     fn kept(&self) -> StateBound {
         // The next value must be known when one is taken back.
         let has_next = |of: &AggregateSpec| {

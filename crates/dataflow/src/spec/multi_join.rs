@@ -140,10 +140,6 @@ impl Stateful for MultiJoinSpec {
         })
     }
 
-    fn fires_by_event_time(&self) -> bool {
-        false
-    }
-
     fn kept(&self) -> StateBound {
         StateBound::new(format!("all rows of its {} inputs", self.inputs.len()), Growth::WithRows)
     }

@@ -120,10 +120,6 @@ impl Stateful for OverSpec {
         })
     }
 
-    fn fires_by_event_time(&self) -> bool {
-        true
-    }
-
     fn kept(&self) -> StateBound {
         let keeps_all = self.functions.iter().any(AggregateSpec::keeps_all);
         let kept = match self.frame {

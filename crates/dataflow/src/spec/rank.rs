@@ -96,10 +96,6 @@ impl Stateful for RankSpec {
         })
     }
 
-    fn fires_by_event_time(&self) -> bool {
-        false
-    }
-
     fn kept(&self) -> StateBound {
         let first = format!("{} rows of each partition", self.limit);
         match self.updating {

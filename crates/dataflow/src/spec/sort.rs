@@ -54,10 +54,6 @@ impl Stateful for SortSpec {
         PartKey::Sort(SortKey { time: self.time, columns: KeyColumn::of_schema(&self.schema) })
     }
 
-    fn fires_by_event_time(&self) -> bool {
-        true
-    }
-
     fn kept(&self) -> StateBound {
         match self.time {
             Some(_) => StateBound::new("the rows that event time has not reached", Growth::Bounded),
@@ -77,10 +73,6 @@ impl Stateful for SortSpec {
 impl Stateful for LimitSpec {
     fn key(&self) -> PartKey {
         PartKey::Limit(LimitKey { skip: self.skip })
-    }
-
-    fn fires_by_event_time(&self) -> bool {
-        false
     }
 
     fn kept(&self) -> StateBound {

@@ -218,10 +218,6 @@ impl Stateful for StreamJoinSpec {
         })
     }
 
-    fn fires_by_event_time(&self) -> bool {
-        false
-    }
-
     fn kept(&self) -> StateBound {
         let bound = StateBound::new;
         if self.versions.is_some() {
@@ -253,6 +249,10 @@ impl Stateful for StreamJoinSpec {
         let gives_unmatched = self.kind.gives_unmatched() != (false, false);
         let expires = self.left.expiry.is_some() || self.right.expiry.is_some();
         self.versions.is_some() || (expires && gives_unmatched)
+    }
+
+    fn misses_late_rows(&self) -> bool {
+        self.versions.is_some() || self.left.expiry.is_some() || self.right.expiry.is_some()
     }
 
     fn remedy(&self) -> &'static str {

@@ -159,10 +159,6 @@ impl Stateful for WindowAggregateSpec {
         })
     }
 
-    fn fires_by_event_time(&self) -> bool {
-        true
-    }
-
     fn kept(&self) -> StateBound {
         if self.window == Window::Global {
             return StateBound::new("a row for each key, until the input ends", Growth::WithKeys);

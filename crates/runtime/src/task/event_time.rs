@@ -66,7 +66,7 @@ pub(crate) fn late(plan: &Plan, before: &Before, tasks: &[&TaskState]) -> Result
         let reached = reached_from(plan, part.stage);
         let fired = parts.iter().filter(|part| reached.contains(&part.stage)).filter_map(|part| {
             let PartSpec::State(operator) = part.spec else { return None };
-            operator.stateful().filter(|state| state.fires_by_event_time())?;
+            operator.stateful().filter(|state| state.misses_late_rows())?;
             fired(part.id, tasks)
         });
         if let Some(fired) = fired.max() {

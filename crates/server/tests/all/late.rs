@@ -1,6 +1,9 @@
 //! Changes after which rows of a source may only be late: they are shown, and refused unless the user allows
 //! them.
 
+use std::ffi::OsStr;
+use std::fs;
+
 use anabranch_model::Error;
 use anabranch_server::{Engine, Moves, Plan, Reconfigure};
 
@@ -75,22 +78,66 @@ fn each_row_of_an_allowed_change_is_counted_or_late_and_a_new_job_counts_all() {
     assert_eq!(counted(folder.path(), "anew"), 30_000);
 }
 
+/// Queries that leave out late rows, or join them with fewer rows, over the view `all_events`.
+const BY_EVENT_TIME: [(&str, &str); 6] = [
+    (
+        "windows",
+        "SELECT window_start, event_type FROM TABLE(TUMBLE(TABLE all_events, DESCRIPTOR(ts), INTERVAL '0.2' SECOND))
+         GROUP BY window_start, window_end, event_type",
+    ),
+    (
+        "first rows of windows",
+        "SELECT window_start, ad_id FROM (
+           SELECT *, ROW_NUMBER() OVER (PARTITION BY window_start, window_end ORDER BY ts) AS place
+           FROM TABLE(TUMBLE(TABLE all_events, DESCRIPTOR(ts), INTERVAL '0.2' SECOND))) WHERE place <= 2",
+    ),
+    (
+        "the first row of each key",
+        "SELECT ts, ad_id FROM (
+           SELECT *, ROW_NUMBER() OVER (PARTITION BY ad_id ORDER BY ts) AS place FROM all_events) WHERE place = 1",
+    ),
+    ("OVER", "SELECT ts, FIRST_VALUE(ad_id) OVER (PARTITION BY event_type ORDER BY ts) FROM all_events"),
+    (
+        "a join in time",
+        "SELECT a.ts, a.ad_id FROM all_events a JOIN events b
+         ON a.ad_id = b.ad_id AND b.ts BETWEEN a.ts - INTERVAL '0.1' SECOND AND a.ts",
+    ),
+    (
+        "an outer join in time",
+        "SELECT a.ts, a.ad_id FROM all_events a LEFT JOIN events b
+         ON a.ad_id = b.ad_id AND b.ts BETWEEN a.ts - INTERVAL '0.1' SECOND AND a.ts",
+    ),
+];
+
 #[test]
-fn a_source_that_is_added_behind_windows_that_have_fired_is_refused_unless_that_is_allowed() {
-    let folder = tempfile::tempdir().expect("folder");
-    let (engine, settings) = (Engine::default(), settings(Some(&folder.path().join("checkpoints")), 2));
-    let one = format!("{EVENTS}{}", counts(folder.path(), "results", "event_type", "TRUE"));
-    let other = EVENTS.replace("TABLE events", "TABLE more").replace("2026-01-01", "2025-12-01");
-    let both = format!(
-        "{other}{EVENTS}CREATE VIEW all_events AS SELECT event_type, ts FROM events UNION ALL SELECT event_type, ts FROM more;{}",
-        counts(folder.path(), "results", "event_type", "TRUE").replace("TABLE events", "TABLE all_events")
-    );
-    let job = engine.run(&one, &settings).expect("a job");
-    wait_for("waited for results", &|| !rows(folder.path(), "results").is_empty());
-    let plan = plan_of(&engine, &both, &settings);
-    let error = job.reconfigure(request(&plan, false, false)).expect_err("refused").to_string();
-    assert!(error.contains("it is new, and windows have fired up to 2026-01-01T"), "{error}");
-    job.reconfigure(request(&plan, true, false)).expect("allowed");
-    job.stop();
-    job.wait().expect("stopped");
+fn a_source_that_is_added_behind_event_time_is_refused_unless_that_is_allowed() {
+    let more = EVENTS.replace("TABLE events", "TABLE more").replace("2026-01-01", "2025-12-01");
+    for (name, query) in BY_EVENT_TIME {
+        let folder = tempfile::tempdir().expect("folder");
+        let gate = Gate::default();
+        let (engine, settings) = (gate.engine(), settings(Some(&folder.path().join("checkpoints")), 2));
+        let text = |union: &str| {
+            format!(
+                "SET 'execution.runtime-mode' = 'streaming';{more}{EVENTS}
+                 CREATE TABLE results (at TIMESTAMP_LTZ(3), k STRING)
+                   WITH ('connector' = 'filesystem', 'path' = '{}', 'format' = 'json');
+                 CREATE VIEW all_events AS SELECT event_type, ad_id, ts FROM events{union};
+                 INSERT INTO results {query};",
+                folder.path().join("results").display()
+            )
+        };
+        let job = engine.run(&text(""), &settings).expect("a job");
+        let is_visible = |name: &OsStr| !name.to_string_lossy().starts_with('.');
+        gate.wait_for(&|| {
+            let mut files = fs::read_dir(folder.path().join("results")).into_iter().flatten();
+            files.any(|file| is_visible(&file.expect("entry").file_name()))
+        });
+        let both = text(" UNION ALL SELECT event_type, ad_id, ts FROM more");
+        let plan = plan_of(&engine, &both, &settings);
+        let error = job.reconfigure(request(&plan, false, false)).expect_err(name).to_string();
+        assert!(error.contains("it is new, and windows have fired up to 2026-01-01T"), "{name}: {error}");
+        job.reconfigure(request(&plan, true, false)).unwrap_or_else(|error| panic!("{name}: {error}"));
+        job.stop();
+        job.wait().expect("stopped");
+    }
 }
