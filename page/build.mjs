@@ -83,12 +83,8 @@ function named(name, content) {
 
 /** The list of the files for the server, as rustfmt writes it. */
 function rust({ build, files }) {
-  const entry = ({ name, content_type }, indent) => {
-    const isGzip = name !== "index.html";
-    const fields = [`name: "${name}"`, `content_type: "${content_type}"`, `is_gzip: ${isGzip}`, `bytes: include_bytes!("${name}${isGzip ? ".gz" : ""}")`];
-    return `File {\n${fields.map((field) => `${indent}    ${field},\n`).join("")}${indent}}`;
-  };
   const others = files.filter((file) => file.name !== "index.html");
+  const entry = ({ name, content_type }) => `    File::gzip("${name}", "${content_type}", include_bytes!("${name}.gz")),\n`;
   return `//! The files of the page: written by page/build.mjs.
 
 use super::File;
@@ -96,10 +92,10 @@ use super::File;
 /// A hash over all files.
 pub(in crate::http) const BUILD: &str = "${build}";
 
-pub(super) static INDEX: File = ${entry(files.find((file) => file.name === "index.html"), "")};
+pub(super) static INDEX: &[u8] = include_bytes!("index.html");
 
 pub(super) static FILES: [File; ${others.length}] = [
-${others.map((file) => `    ${entry(file, "    ")},\n`).join("")}];
+${others.map(entry).join("")}];
 `;
 }
 

@@ -11,23 +11,32 @@ use super::answers::{Answer, refusal};
 pub(super) use files::BUILD;
 use files::{FILES, INDEX};
 
-/// A built file.
+/// A built file, compressed.
 struct File {
     name: &'static str,
     content_type: &'static str,
-    is_gzip: bool,
     bytes: &'static [u8],
+}
+
+impl File {
+    const fn gzip(name: &'static str, content_type: &'static str, bytes: &'static [u8]) -> File {
+        File { name, content_type, bytes }
+    }
 }
 
 /// The document.
 pub(super) fn index() -> Answer {
-    served(&INDEX, "no-cache")
+    served(INDEX, "text/html; charset=utf-8", "no-cache")
 }
 
 /// A file by its name, which has a hash of the content: it never changes.
 pub(super) fn file(name: &str) -> Answer {
     match FILES.iter().find(|file| file.name == name) {
-        Some(file) => served(file, "public, max-age=31536000, immutable"),
+        Some(file) => {
+            let mut answer = served(file.bytes, file.content_type, "public, max-age=31536000, immutable");
+            answer.headers_mut().insert(CONTENT_ENCODING, HeaderValue::from_static("gzip"));
+            answer
+        }
         None => {
             let error = anabranch_model::Error::user(format!("the page has no file '{name}'"));
             refusal(StatusCode::NOT_FOUND, &error.remedy("load the page again: the program may be a newer one"))
@@ -35,14 +44,10 @@ pub(super) fn file(name: &str) -> Answer {
     }
 }
 
-fn served(file: &File, kept: &'static str) -> Answer {
-    let mut answer = Answer::new(Bytes::from_static(file.bytes).into());
-    let headers = answer.headers_mut();
-    headers.insert(CONTENT_TYPE, HeaderValue::from_static(file.content_type));
-    if file.is_gzip {
-        headers.insert(CONTENT_ENCODING, HeaderValue::from_static("gzip"));
-    }
-    headers.insert(CACHE_CONTROL, HeaderValue::from_static(kept));
+fn served(bytes: &'static [u8], content_type: &'static str, kept: &'static str) -> Answer {
+    let mut answer = Answer::new(Bytes::from_static(bytes).into());
+    answer.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static(content_type));
+    answer.headers_mut().insert(CACHE_CONTROL, HeaderValue::from_static(kept));
     answer
 }
 
@@ -52,7 +57,7 @@ mod tests {
 
     #[test]
     fn the_document_names_its_build_and_only_files_that_exist() {
-        let text = std::str::from_utf8(INDEX.bytes).expect("a text");
+        let text = std::str::from_utf8(INDEX).expect("a text");
         assert!(text.contains(BUILD), "the build");
         let named = text.split("/page/").skip(1).map(|rest| rest.split(['"', '\'']).next().expect("a name"));
         let named: Vec<&str> = named.collect();
