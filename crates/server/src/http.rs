@@ -74,6 +74,10 @@ pub use reconfigure::{MoveOrder, ReconfigureOrder};
 pub use security::{Given, Listen};
 use security::{Protection, bind};
 
+use crate::threads::spawn;
+
+/// What helps where no thread can be started.
+const MORE_THREADS: &str = "raise the limit of threads (ulimit -u)";
 /// Time for a savepoint that is being taken to be given up.
 const GIVE_UP_MAX: Duration = Duration::from_secs(5);
 
@@ -142,9 +146,7 @@ impl Listener {
         let Listener { socket, protection: Protection { tls, .. }, limits, runtime, .. } = self;
         let (closing, closes) = watch::channel(false);
         let run = move || runtime.block_on(connection::serve(socket, service, tls, limits, closes));
-        let thread = std::thread::Builder::new().name("http".into()).spawn(run).map_err(|error| {
-            Error::outside(format!("cannot start a thread: {error}")).remedy("raise the limit of threads (ulimit -u)")
-        })?;
+        let thread = spawn("http", run).map_err(|error| error.remedy(MORE_THREADS))?;
         Ok(Server { api, closing, thread: Some(thread) })
     }
 }

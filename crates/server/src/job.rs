@@ -1,7 +1,7 @@
 //! A running job as its user sees it, across restarts of its tasks.
 
 use std::net::SocketAddr;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use anabranch_model::{Notices, Result, TaskMetrics};
@@ -12,6 +12,7 @@ use crate::cluster::LocalWorkers;
 use crate::http::{
     ChangeHistories, Embedded, EmbeddedJob, History, Jobs, Listener, Running, Script, ServedJob as _, Server,
 };
+use crate::threads::lock;
 use crate::why::{Look, Why, why};
 
 /// A job.
@@ -56,7 +57,7 @@ impl Job {
     pub fn why(&self) -> Why {
         let served = self.embedded_job();
         let (reading, notices, plan) = (served.reading(), served.notices(), served.plan());
-        let mut history = self.history.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut history = lock(&self.history);
         let rates = history.rates(&reading);
         history.push(&reading);
         why(&Look { plan: &plan, reading: &reading, rates: &rates, notices: &notices })

@@ -16,6 +16,7 @@ mod report;
 mod savepoint;
 mod session;
 mod state_rows;
+mod threads;
 mod why;
 mod words;
 

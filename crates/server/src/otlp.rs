@@ -9,14 +9,15 @@ mod send;
 
 use std::collections::VecDeque;
 use std::sync::mpsc::{Receiver, channel};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, OnceLock, PoisonError};
 use std::time::Duration;
 
-use anabranch_model::{Clock, Error, Result, SystemClock};
+use anabranch_model::{Clock, Result, SystemClock};
 use anabranch_runtime::random_seed;
 use tracing::{info, warn};
 
 use crate::http::{Jobs, families};
+use crate::threads::{lock, spawn};
 use documents::Resource;
 use send::Collector;
 
@@ -77,13 +78,9 @@ struct State {
 }
 
 impl Queue {
-    fn lock(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     /// Adds a span, unless too many wait.
     pub fn add(&self, span: Span) {
-        let mut state = self.lock();
+        let mut state = lock(&self.state);
         if state.spans.len() < SPANS_MAX {
             state.spans.push_back(span);
         }
@@ -92,7 +89,7 @@ impl Queue {
     /// Waits for the time of an export, or for the last one. Returns the spans, and whether it is the last
     /// one.
     fn wait(&self, interval: Duration) -> (Vec<Span>, bool) {
-        let waited = self.changed.wait_timeout_while(self.lock(), interval, |state| !state.ends);
+        let waited = self.changed.wait_timeout_while(lock(&self.state), interval, |state| !state.ends);
         let mut state = waited.unwrap_or_else(PoisonError::into_inner).0;
         (state.spans.drain(..).collect(), state.ends)
     }
@@ -117,8 +114,7 @@ impl Exporter {
                 }
             }
         };
-        let thread = std::thread::Builder::new().name("otlp".into()).spawn(run);
-        thread.map_err(|error| Error::outside(format!("cannot start a thread: {error}")))?;
+        spawn("otlp", run)?;
         Ok(Exporter { queue, ended })
     }
 
@@ -137,7 +133,7 @@ impl Exporter {
 
 impl Drop for Exporter {
     fn drop(&mut self) {
-        self.queue.lock().ends = true;
+        lock(&self.queue.state).ends = true;
         self.queue.changed.notify_all();
         // Nothing is ever sent: the channel closes with the thread. A slow collector does not hold up the end
         // of the process for longer.

@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::sync::mpsc::channel;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
@@ -27,6 +27,7 @@ use crate::control::Security;
 use crate::http::{
     ChangeHistories, JobOrder, Jobs, Listener, Refusal, Running, ScalingRecords, ServedJob as _, Server,
 };
+use crate::threads::{lock, spawn};
 use crate::{Engine, Settings};
 
 /// Time between two checkpoints of a job that does not set one.
@@ -72,7 +73,7 @@ pub(super) struct Shared {
     pub(super) role: Role,
     jobs: Mutex<BTreeMap<String, Arc<Submitted>>>,
     /// Held while a job is taken: two of the same name must not be.
-    taking: Mutex<()>,
+    pub(super) taking: Mutex<()>,
     pub(super) closing: Latch,
     pub(super) histories: ChangeHistories,
     pub(super) scaling: ScalingRecords,
@@ -104,8 +105,7 @@ impl Coordinator {
         let server = listener.serve(Arc::new(Served(Arc::clone(&shared))))?;
         let start = |name: &str, run: fn(&Arc<Shared>)| {
             let shared = Arc::clone(&shared);
-            let thread = std::thread::Builder::new().name(name.to_owned()).spawn(move || run(&shared));
-            thread.map_err(|error| Error::outside(format!("cannot start a thread: {error}")))
+            spawn(name, move || run(&shared))
         };
         let threads = vec![start("leader", Shared::keep_role)?, start("autoscaler", Shared::keep_scale)?];
         Ok(Coordinator { shared, server: Some(server), threads })
@@ -159,12 +159,8 @@ impl Coordinator {
 }
 
 impl Shared {
-    pub(super) fn taking(&self) -> MutexGuard<'_, ()> {
-        self.taking.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     pub(super) fn jobs(&self) -> MutexGuard<'_, BTreeMap<String, Arc<Submitted>>> {
-        self.jobs.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.jobs)
     }
 
     /// Plans the statements of a job.
@@ -215,7 +211,7 @@ impl Shared {
     }
 
     pub(super) fn take(self: &Arc<Self>, order: JobOrder) -> Result<(), Refusal> {
-        let _taking = self.taking();
+        let _taking = lock(&self.taking);
         if self.role.leader().is_none() {
             return Err(Refusal::Conflict(Error::outside("this coordinator does not lead any more")));
         }
@@ -325,8 +321,7 @@ impl Shared {
             drop((shared, started));
             drop(ends);
         };
-        if let Err(error) = std::thread::Builder::new().name("job".into()).spawn(run) {
-            let error = Error::outside(format!("cannot start a thread: {error}"));
+        if let Err(error) = spawn("job", run) {
             self.ended(job, State::Failed, Some(error));
         }
     }

@@ -15,6 +15,7 @@ use anabranch_runtime::{Workers, random_seed};
 
 use super::members::{Cluster, Members};
 use crate::control::Security;
+use crate::threads::spawn;
 
 /// How often ended processes are looked for.
 const LOOK: Duration = Duration::from_millis(100);
@@ -56,9 +57,8 @@ impl LocalWorkers {
         let children = (1..=count).map(&start).collect::<Result<Vec<Child>>>()?;
         let ((ends, ended), members) = (channel(), cluster.members());
         let watch = move || watch(children, &members, &start, &ended);
-        let thread = std::thread::Builder::new().name("workers".into()).spawn(watch);
-        let thread = thread.map_err(|error| Error::outside(format!("cannot start a thread: {error}")))?;
-        Ok(LocalWorkers { count: count as usize, cluster: Some(cluster), ends: Some(ends), thread: Some(thread) })
+        let thread = Some(spawn("workers", watch)?);
+        Ok(LocalWorkers { count: count as usize, cluster: Some(cluster), ends: Some(ends), thread })
     }
 
     /// The workers for observers.

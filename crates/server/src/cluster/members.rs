@@ -5,7 +5,7 @@ mod observers;
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
@@ -22,6 +22,7 @@ use tracing::{info, warn};
 
 use super::messages::{FromCluster, FromProcess, Leader};
 use crate::control::{Connection, Event, Incoming, Listener, Security};
+use crate::threads::{lock, spawn};
 pub(crate) use observers::Members;
 
 /// A worker that is silent for this time is lost.
@@ -118,8 +119,7 @@ impl Cluster {
         let listener = Listener::bind(address, security, move |incoming| accepting.accept(incoming))?;
         let (ends, ended) = channel();
         let looking = Arc::clone(&shared);
-        let thread = std::thread::Builder::new().name("members".into()).spawn(move || looking.watch(&ended));
-        let thread = thread.map_err(|error| Error::outside(format!("cannot start a thread: {error}")))?;
+        let thread = spawn("members", move || looking.watch(&ended))?;
         Ok(Cluster {
             shared,
             listener: Some(listener),
@@ -151,9 +151,9 @@ impl Cluster {
     /// The workers of the job with this number. Waits for `patience` for workers that have tasks of the job.
     pub(super) fn workers_of(&self, job: u64, awaited: usize, patience: Duration) -> Workers {
         let (shared, asked) = (Arc::clone(&self.shared), Arc::clone(&self.shared));
-        let hosted = Box::new(move || asked.lock().hosted(job));
+        let hosted = Box::new(move || lock(&asked.state).hosted(job));
         let register = Box::new(move |handle: JobHandle| {
-            let mut state = shared.lock();
+            let mut state = lock(&shared.state);
             let there = state.workers.values().filter(|known| !known.is_drained);
             // All at once: the job's tasks are spread over them.
             handle.joined(there.filter_map(|known| known.remote(job)).collect());
@@ -166,12 +166,12 @@ impl Cluster {
 
     /// A job is over in this process.
     pub fn forget(&self, job: u64) {
-        self.shared.lock().jobs.remove(&job);
+        lock(&self.shared.state).jobs.remove(&job);
     }
 
     /// From now on this coordinator leads, or another one does. Workers and standbys hear of it.
     pub(super) fn lead(&self, leader: Option<Leader>) {
-        let mut state = self.shared.lock();
+        let mut state = lock(&self.shared.state);
         state.leader = leader;
         state.tell_leader();
     }
@@ -185,7 +185,7 @@ impl Cluster {
 impl Drop for Cluster {
     fn drop(&mut self) {
         self.listener = None;
-        for known in self.shared.lock().workers.values().filter(|_| self.ends_workers) {
+        for known in lock(&self.shared.state).workers.values().filter(|_| self.ends_workers) {
             known.connection.send(&FromCluster::End);
         }
         self.ends = None;
@@ -204,13 +204,9 @@ impl Known {
 }
 
 impl Shared {
-    fn lock(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     fn watch(&self, ended: &Receiver<()>) {
         while ended.recv_timeout(LOOK) == Err(RecvTimeoutError::Timeout) {
-            let mut state = self.lock();
+            let mut state = lock(&self.state);
             state.member(self.clock.now(), Input::Tick, "");
             let leads = FromCluster::Leads { leader: state.leader };
             let silent = |(_, heard): &(Connection<FromCluster>, Nanos)| self.clock.now().after(*heard) > SILENCE;
@@ -231,7 +227,7 @@ impl Shared {
                     return connection.send(&FromCluster::Refused { why });
                 }
                 let introduction = Introduction { name, pid, life, slots, labels };
-                match shared.lock().introduce(introduction, &connection) {
+                match lock(&shared.state).introduce(introduction, &connection) {
                     Ok(process) => known = Some((connection, process)),
                     Err(why) => {
                         warn!(why, "worker refused");
@@ -244,7 +240,7 @@ impl Shared {
                 if let Err(why) = is_of(version, &release) {
                     return connection.send(&FromCluster::Refused { why });
                 }
-                let mut state = shared.lock();
+                let mut state = lock(&shared.state);
                 connection.send(&FromCluster::Leads { leader: state.leader });
                 let number = random_seed();
                 state.standbys.insert(number, (connection, shared.clock.now()));
@@ -252,21 +248,21 @@ impl Shared {
             }
             (Event::Message(FromProcess::StandsBy { .. }), None) => {
                 let now = shared.clock.now();
-                let mut state = shared.lock();
+                let mut state = lock(&shared.state);
                 let of = standby.and_then(|number| state.standbys.get_mut(&number));
                 of.into_iter().for_each(|(_, heard)| *heard = now);
             }
             (Event::Closed(_), None) => {
-                standby.take().into_iter().for_each(|number| drop(shared.lock().standbys.remove(&number)));
+                standby.take().into_iter().for_each(|number| drop(lock(&shared.state).standbys.remove(&number)));
             }
             (Event::Message(message), Some((_, process))) => {
-                shared.lock().message((shared.clock.now(), shared.clock.wall_ms()), *process, message);
+                lock(&shared.state).message((shared.clock.now(), shared.clock.wall_ms()), *process, message);
             }
             (Event::Message(_), None) => {}
             (Event::Closed(why), Some((_, process))) => {
                 let ended = |why: Error| format!("has ended its connection ({})", why.message());
                 let why = why.map_or_else(|| "has closed its connection".to_owned(), ended);
-                let mut state = shared.lock();
+                let mut state = lock(&shared.state);
                 state.member(shared.clock.now(), Input::Leave(*process), &why);
                 // A worker that was not ready yet is not a member.
                 state.workers.remove(process);

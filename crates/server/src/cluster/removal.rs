@@ -7,13 +7,14 @@ use tracing::{info, warn};
 use super::coordinator::{Shared, leads_no_more};
 use super::record::{Record, State};
 use crate::http::Refusal;
+use crate::threads::lock;
 
 impl Shared {
     /// Removes a job that is over, and its checkpoints at the coordinator's place. The state of a job that
     /// could resume is discarded only if `discards_state`.
     pub(super) fn remove(&self, name: &str, discards_state: bool) -> Result<(), Refusal> {
         // No job of this name is accepted until this is done.
-        let _taking = self.taking();
+        let _taking = lock(&self.taking);
         let job = self.jobs().get(name).cloned();
         let job = job.ok_or_else(|| Refusal::Unknown(Error::user(format!("there is no job '{name}'"))))?;
         let conflict = |why: String, remedy: String| Err(Refusal::Conflict(Error::user(why).remedy(remedy)));

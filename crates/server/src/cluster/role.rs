@@ -1,7 +1,7 @@
 //! The role of a coordinator, which leads or stands by, and its changes.
 
 use std::net::SocketAddr;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use anabranch_model::Result;
@@ -13,6 +13,7 @@ use super::leader::{Entry, Leaders, Own, Watched, answers, watch};
 use super::messages::Leader;
 use super::record::State;
 use crate::control::Security;
+use crate::threads::lock;
 
 /// How often a leader checks whether another coordinator leads.
 const LOOK: Duration = Duration::from_millis(500);
@@ -57,13 +58,9 @@ impl Role {
         Role { leaders, own, security, state: Mutex::new(Present::Undecided) }
     }
 
-    fn lock(&self) -> MutexGuard<'_, Present> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     /// This coordinator, if it leads as far as it knows.
     pub(super) fn leader(&self) -> Option<Leader> {
-        match *self.lock() {
+        match *lock(&self.state) {
             Present::Begins(leader) | Present::Leads(leader) => Some(leader),
             _ => None,
         }
@@ -71,7 +68,7 @@ impl Role {
 
     /// Where commands reach the leader, if this is another one.
     pub(super) fn elsewhere(&self) -> Option<String> {
-        match &*self.lock() {
+        match &*lock(&self.state) {
             Present::Leads(_) => None,
             Present::StandsBy(_, entry) => Some(entry.url.clone()),
             Present::Begins(_) | Present::Undecided => Some("it again in a moment".to_owned()),
@@ -103,7 +100,7 @@ impl Shared {
             && answers((*leader, entry), &self.role.security, &self.cluster.members())?
         {
             info!(leader = %entry.address, "stands by");
-            *self.role.lock() = Present::StandsBy(*leader, entry.clone());
+            *lock(&self.role.state) = Present::StandsBy(*leader, entry.clone());
             return Ok(());
         }
         // The entry follows `last`, so a coordinator that has begun to lead since is not replaced.
@@ -115,14 +112,14 @@ impl Shared {
         let Own { address, url, .. } = &self.role.own;
         let Some(own) = self.role.leaders.claim(after, &self.role.own)? else { return Ok(()) };
         info!(address = %address, url, "leads");
-        *self.role.lock() = Present::Begins(own);
+        *lock(&self.role.state) = Present::Begins(own);
         self.cluster.lead(Some(own));
         match self.records.read() {
             Ok(mut records) => {
                 // Their tasks do not run on for long.
                 records.sort_by_key(|record| record.state != State::Running);
                 records.into_iter().for_each(|record| self.resume(record));
-                *self.role.lock() = Present::Leads(own);
+                *lock(&self.role.state) = Present::Leads(own);
                 Ok(())
             }
             Err(error) => {
@@ -136,7 +133,7 @@ impl Shared {
     pub(super) fn keep_role(self: &Arc<Self>) {
         let closing = || self.closing.is_set();
         while !closing() {
-            let present = self.role.lock().clone();
+            let present = lock(&self.role.state).clone();
             let changed = match present {
                 Present::Begins(own) | Present::Leads(own) => {
                     self.keep_leading(own);
@@ -155,7 +152,7 @@ impl Shared {
             };
             if let Err(error) = changed {
                 warn!(error = %error, "neither leads nor stands by");
-                *self.role.lock() = Present::Undecided;
+                *lock(&self.role.state) = Present::Undecided;
                 self.closing.wait(AGAIN);
             }
         }
@@ -163,7 +160,7 @@ impl Shared {
 
     /// The former leader is gone: this coordinator leads instead, unless another one is faster.
     fn take_over(self: &Arc<Self>, former: Leader) -> Result<()> {
-        *self.role.lock() = Present::Undecided;
+        *lock(&self.role.state) = Present::Undecided;
         if self.role.leaders.is_last(former)? {
             warn!("leader does not answer");
             self.lead(Some(former))?;
@@ -187,8 +184,8 @@ impl Shared {
     fn step_down(&self) {
         let jobs = {
             // From here on no job is accepted.
-            let _taking = self.taking();
-            *self.role.lock() = Present::Undecided;
+            let _taking = lock(&self.taking);
+            *lock(&self.role.state) = Present::Undecided;
             self.cluster.lead(None);
             std::mem::take(&mut *self.jobs())
         };

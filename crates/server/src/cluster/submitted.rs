@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use std::sync::mpsc::Receiver;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::{Arc, Mutex, MutexGuard, Weak};
 
 use anabranch_dataflow::Plan;
 use anabranch_model::{Error, Notice, Result, StageId};
@@ -17,6 +17,7 @@ use super::members::Members;
 use super::messages::Leader;
 use super::record::{Record, Records, State};
 use crate::http::{EmbeddedJob, Reading, Running, ServedJob};
+use crate::threads::{lock, spawn};
 
 /// A job.
 pub(super) struct Submitted {
@@ -56,10 +57,6 @@ struct Requested {
     leave: AtomicBool,
     /// The coordinator ends.
     close: AtomicBool,
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl Submitted {
@@ -319,7 +316,7 @@ impl ServedJob for Submitted {
             return;
         }
         let carry_out = self.this.upgrade().map(|this| move || this.carry_out_stop());
-        let thread = carry_out.map(|run| std::thread::Builder::new().name("stop".into()).spawn(run));
+        let thread = carry_out.map(|run| spawn("stop", run));
         if !matches!(thread, Some(Ok(_))) {
             self.live().into_iter().for_each(|live| live.stop());
         }

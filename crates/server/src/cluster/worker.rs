@@ -12,7 +12,7 @@ use std::collections::BTreeMap;
 use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
 use std::sync::mpsc::{Receiver, Sender, channel};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, UNIX_EPOCH};
 
 use anabranch_dataflow::Plan;
@@ -28,6 +28,7 @@ use tracing::{info, warn};
 use super::messages::{FromCluster, FromProcess};
 use crate::Engine;
 use crate::control::{Connection, is_absent};
+use crate::threads::{lock, spawn};
 use links::{Link, Said};
 
 /// Heartbeats within the time after which a silent worker is lost.
@@ -85,12 +86,6 @@ struct Here {
     routes: Mutex<Routes<Connection<FromProcess>>>,
 }
 
-impl Here {
-    fn lock(&self) -> MutexGuard<'_, Routes<Connection<FromProcess>>> {
-        self.routes.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
 /// What this process provides for one worker of a job. What it says when the job is over here, or has another
 /// worker, is not heard.
 struct Place {
@@ -121,13 +116,13 @@ impl Premises for Place {
             let (task, worker) = (task.to_string(), &self.here.name);
             warn!(job = self.name, worker, incarnation = incarnation.0, task, error = %error, "task failed");
         }
-        if let Some(connection) = self.here.lock().coordinator(job, self.life) {
+        if let Some(connection) = lock(&self.here.routes).coordinator(job, self.life) {
             connection.send(&FromProcess::Job { job, message });
         }
     }
 
     fn hosts(&self, job: u64, hosted: Option<Hosted>) {
-        let mut routes = self.here.lock();
+        let mut routes = lock(&self.here.routes);
         if routes.coordinator(job, self.life).is_some() {
             let (job_name, worker) = (&self.name, &self.here.name);
             let before = routes.hosted().get(&job).map(|hosted| hosted.hosting.incarnation.0);
@@ -263,7 +258,7 @@ impl<'a> Process<'a> {
         let now = self.clock.now();
         let leader = self.links.iter().filter_map(|link| link.leads_since(now, lately)).max();
         let message = FromProcess::Beat { sent: now, leader };
-        self.here.lock().coordinators().for_each(|connection| connection.send(&message));
+        lock(&self.here.routes).coordinators().for_each(|connection| connection.send(&message));
     }
 
     /// A coordinator that is silent for long has given this worker up, or cannot be reached.
@@ -274,7 +269,7 @@ impl<'a> Process<'a> {
             link.connection.take().into_iter().for_each(|connection| connection.close());
             let error = Error::outside(format!("it has been silent for {} s", silence.as_secs()));
             lost(&self.options.name, &error.at(link.place()));
-            self.here.lock().left(place as u64);
+            lock(&self.here.routes).left(place as u64);
         }
     }
 
@@ -329,7 +324,7 @@ impl<'a> Process<'a> {
         let (Some(joined), now) = (&self.joined, self.clock.now()) else { return };
         let was_silent = self.links[place].answers(sent, now, joined.silence);
         let Some(connection) = &self.links[place].connection else { return };
-        let routes = self.here.lock();
+        let routes = lock(&self.here.routes);
         for (job, term) in routes.jobs_of(|coordinator| coordinator.is(connection)) {
             let Some(guest) = self.jobs.get(&job).filter(|_| jobs.contains(&job)) else { continue };
             if was_silent {
@@ -357,7 +352,7 @@ impl<'a> Process<'a> {
         let copies = self.options.state.as_ref().map(find).unwrap_or_default();
         connection.send(&FromProcess::Ready { exchange, key, copies, sent: self.clock.now() });
         info!(worker = self.options.name, coordinator = self.links[place].address(), "joins the cluster");
-        let mut routes = self.here.lock();
+        let mut routes = lock(&self.here.routes);
         for (job, hosted) in routes.hosted() {
             connection.send(&FromProcess::Hosts { job: *job, hosted: Some(hosted.clone()) });
         }
@@ -368,7 +363,7 @@ impl<'a> Process<'a> {
     /// A connection is over, or none could be made. Returns whether the process ends.
     fn closed(&mut self, place: usize, why: Option<Error>) -> Result<bool> {
         let was_connected = self.links[place].closed();
-        self.here.lock().left(place as u64);
+        lock(&self.here.routes).left(place as u64);
         if self.accepted && self.options.once {
             return Ok(true);
         }
@@ -406,7 +401,7 @@ impl<'a> Process<'a> {
 
     fn job(&mut self, place: usize, job: u64, term: Term, message: ToWorker) -> Result<()> {
         let (Some(joined), Some(connection)) = (&self.joined, &self.links[place].connection) else { return Ok(()) };
-        let arrival = self.here.lock().arrives(job, (term, connection.clone()), &message);
+        let arrival = lock(&self.here.routes).arrives(job, (term, connection.clone()), &message);
         let heard = self.clock.now();
         if arrival == Arrival::Missing {
             connection.send(&FromProcess::Missing { job });
@@ -431,7 +426,7 @@ impl<'a> Process<'a> {
 
     /// A coordinator has ended a job. `ended`: the job has ended by itself.
     fn forget(&mut self, job: u64, term: Term, ended: bool) {
-        if self.here.lock().accepts(job, term) {
+        if lock(&self.here.routes).accepts(job, term) {
             self.end(job, ended);
         }
     }
@@ -439,7 +434,7 @@ impl<'a> Process<'a> {
     /// Ends the tasks of a job. Other jobs do not wait for that.
     fn end(&mut self, job: u64, ended: bool) {
         {
-            let mut routes = self.here.lock();
+            let mut routes = lock(&self.here.routes);
             routes.forget(job);
             // Before its tasks have ended: a later incarnation may run by then.
             say_hosts(&mut routes, job, None);
@@ -448,9 +443,8 @@ impl<'a> Process<'a> {
             if ended {
                 hosted.is_over();
             }
-            let ended = std::thread::Builder::new().name("end".into()).spawn(move || drop(hosted));
-            // Without a thread it was dropped here.
-            drop(ended);
+            // Without a thread it is dropped here.
+            drop(spawn("end", move || drop(hosted)));
         }
     }
 

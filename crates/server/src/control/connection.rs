@@ -5,7 +5,7 @@ use std::io;
 use std::marker::PhantomData;
 use std::net::{SocketAddr, TcpStream};
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::time::Duration;
 
 use anabranch_model::{Error, Result};
@@ -17,6 +17,7 @@ use super::frame::{self, BODY_BYTES_MAX, Fault, Frame};
 use super::hello;
 use super::security::Security;
 use super::wire::{Input, Wire, broken};
+use crate::threads::lock;
 
 /// Bytes that wait for a peer, at most, unless they are one message.
 const WAITING_BYTES_MAX: usize = BODY_BYTES_MAX;
@@ -197,12 +198,8 @@ impl Link {
         link
     }
 
-    fn lock(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     fn is_open(&self) -> bool {
-        matches!(self.lock().phase, Phase::Open)
+        matches!(lock(&self.state).phase, Phase::Open)
     }
 
     fn send(&self, frame: Result<Vec<u8>>) {
@@ -210,7 +207,7 @@ impl Link {
             Ok(frame) => frame,
             Err(error) => return self.fail(error),
         };
-        let mut state = self.lock();
+        let mut state = lock(&self.state);
         if !matches!(state.phase, Phase::Open) {
             return;
         }
@@ -228,7 +225,7 @@ impl Link {
     }
 
     fn close(&self) {
-        let mut state = self.lock();
+        let mut state = lock(&self.state);
         if matches!(state.phase, Phase::Open) {
             state.phase = Phase::Closing(frame::farewell(), Deadline::after(LINGER));
         }
@@ -238,7 +235,7 @@ impl Link {
 
     /// Ends the connection with an error, which is sent to the peer in place of the queue.
     fn fail(&self, error: Error) {
-        let mut state = self.lock();
+        let mut state = lock(&self.state);
         if matches!(state.phase, Phase::Open) {
             state.phase = Phase::Closing(frame::failure(error.message()), Deadline::after(LINGER));
             state.queue.clear();
@@ -250,7 +247,7 @@ impl Link {
 
     /// Ends the connection at once, for both threads. The first cause of the end is announced.
     fn end(&self, outcome: Option<Error>) {
-        let mut state = self.lock();
+        let mut state = lock(&self.state);
         if matches!(state.phase, Phase::Open) {
             state.outcome = outcome;
         }
@@ -263,9 +260,9 @@ impl Link {
 
     /// Announces the end of the connection to the handler, once.
     fn announce(&self) {
-        let handler = self.handler.lock().unwrap_or_else(PoisonError::into_inner).take();
+        let handler = lock(&self.handler).take();
         let Some(mut handler) = handler else { return };
-        let outcome = self.lock().outcome.take().map(|error| error.at(self.peer.to_string()));
+        let outcome = lock(&self.state).outcome.take().map(|error| error.at(self.peer.to_string()));
         // A panic has printed its message already. The thread still ends the connection.
         let _ = catch_unwind(AssertUnwindSafe(|| handler(Arrival::Closed(outcome))));
     }
@@ -286,7 +283,7 @@ impl Link {
             }
         }
         self.announce();
-        self.lock().reader_has_ended = true;
+        lock(&self.state).reader_has_ended = true;
         self.changed.notify_all();
     }
 
@@ -306,7 +303,7 @@ impl Link {
     }
 
     fn deliver(&self, body: &[u8]) -> Result<()> {
-        let mut handler = self.handler.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut handler = lock(&self.handler);
         match &mut *handler {
             Some(handler) if self.is_open() => catch_unwind(AssertUnwindSafe(|| handler(Arrival::Message(body))))
                 .unwrap_or_else(|_| Err(Error::internal("the receiver of a message has panicked"))),
@@ -317,7 +314,7 @@ impl Link {
 
     /// The thread that writes. It sees to the end of the connection, because reading waits without a limit.
     fn write(&self) {
-        let gives_up = |is_stuck: bool| match &self.lock().phase {
+        let gives_up = |is_stuck: bool| match &lock(&self.state).phase {
             Phase::Open => false,
             Phase::Closing(_, deadline) => is_stuck || deadline.left().is_err(),
             Phase::Over => true,
@@ -325,7 +322,7 @@ impl Link {
         let mut written = Ok(());
         while let Some((frame, is_last)) = self.next() {
             written = self.wire.write_all(&frame, &gives_up);
-            self.lock().waiting_bytes -= frame.len();
+            lock(&self.state).waiting_bytes -= frame.len();
             if written.is_err() || is_last {
                 break;
             }
@@ -335,7 +332,7 @@ impl Link {
             self.announce();
         }
         // The thread that reads may find the peer's reason, or what the peer had sent before.
-        let state = self.lock();
+        let state = lock(&self.state);
         let waits = |state: &mut State| !state.reader_has_ended && !matches!(state.phase, Phase::Over);
         drop(self.changed.wait_timeout_while(state, LINGER, waits));
         self.end(written.err().map(|error| broken(&error)));
@@ -345,7 +342,7 @@ impl Link {
     /// Waits for the next bytes to write. Says whether it is the last.
     fn next(&self) -> Option<(Vec<u8>, bool)> {
         let waits = |state: &mut State| state.queue.is_empty() && matches!(state.phase, Phase::Open);
-        let mut state = self.changed.wait_while(self.lock(), waits).unwrap_or_else(PoisonError::into_inner);
+        let mut state = self.changed.wait_while(lock(&self.state), waits).unwrap_or_else(PoisonError::into_inner);
         if matches!(state.phase, Phase::Over) {
             return None;
         }

@@ -2,7 +2,7 @@
 
 use std::sync::atomic::AtomicUsize;
 use std::sync::mpsc::Receiver;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
 use anabranch_model::{Error, ErrorKind, Latch, Result, Secrets};
@@ -12,8 +12,9 @@ use hyper::header::{
     ALLOW, CACHE_CONTROL, CONTENT_SECURITY_POLICY, CONTENT_TYPE, HeaderValue, REFERRER_POLICY, X_CONTENT_TYPE_OPTIONS,
     X_FRAME_OPTIONS,
 };
-use hyper::{HeaderMap, Request, Response, StatusCode};
+use hyper::{Request, Response, StatusCode};
 use serde::Serialize;
+use serde::de::DeserializeOwned;
 use tokio::sync::{oneshot, watch};
 use tokio::time::timeout;
 
@@ -34,14 +35,15 @@ use super::orders::{JobOrder, OrderErrorDocument, Submitted};
 use super::past::{history, plan};
 use super::query::Parameters;
 use super::rates::Rates;
-use super::reconfigure::{changes, on_thread, reconfigure, script};
+use super::reconfigure::{changes, reconfigure, script};
 use super::removal::remove;
 use super::routes::{Matched, Target, find};
 use super::samples::Samples;
 use super::savepoints::savepoint;
 use super::security::Access;
 use super::state::state;
-use super::{live, page, sql};
+use super::{MORE_THREADS, live, page, sql};
+use crate::threads::{lock, spawn};
 
 /// Largest body of a request, in bytes.
 pub(super) const BODY_MAX: usize = 64 << 10;
@@ -49,6 +51,8 @@ pub(super) const BODY_MAX: usize = 64 << 10;
 const ORDER_MAX: usize = 4 << 20;
 
 pub(super) type Answer = Response<Body>;
+/// An answer, or one that refuses the request.
+pub(super) type Answered = Result<Answer, Box<Answer>>;
 
 /// What the server serves, and what it keeps between requests.
 pub(super) struct Api {
@@ -58,7 +62,7 @@ pub(super) struct Api {
     /// The number of the newest sample, for those who wait for the next one.
     pub(super) ticks: watch::Sender<u64>,
     /// Held while the state of a checkpoint is read.
-    pub(super) reading: Arc<Mutex<()>>,
+    pub(super) reading: Mutex<()>,
     /// Streams of samples that are open.
     pub(super) streams: AtomicUsize,
     /// Closes when the savepoint that was begun last has ended.
@@ -74,7 +78,7 @@ impl Api {
     pub(super) fn new(jobs: Arc<dyn Jobs>, guard: Arc<Guard>, body_wait: Duration) -> Api {
         let (samples, savepoint, draining) = (Mutex::default(), Mutex::default(), Mutex::default());
         let (ticks, streams) = (watch::Sender::default(), AtomicUsize::default());
-        let (is_closing, reading) = (Latch::default(), Arc::default());
+        let (is_closing, reading) = (Latch::default(), Mutex::default());
         Api { jobs, reading, guard, samples, ticks, streams, savepoint, draining, is_closing, body_wait }
     }
 
@@ -84,7 +88,7 @@ impl Api {
         self.is_closing.set();
         // Streams wait for the next sample, and end now.
         self.ticks.send_modify(|_| {});
-        self.savepoint.lock().unwrap_or_else(PoisonError::into_inner).take()
+        lock(&self.savepoint).take()
     }
 
     /// A process that ends changes no job any more.
@@ -96,7 +100,7 @@ impl Api {
     }
 
     pub(super) fn samples(&self) -> MutexGuard<'_, Samples> {
-        self.samples.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.samples)
     }
 
     pub(super) fn readings(&self) -> Vec<(String, Reading)> {
@@ -117,7 +121,7 @@ impl Api {
                 true => "there are no jobs yet: submit one".to_owned(),
                 false => format!("the jobs are: {}", names.join(", ")),
             };
-            Box::new(refusal(StatusCode::NOT_FOUND, &error.remedy(remedy)))
+            refused(StatusCode::NOT_FOUND, &error.remedy(remedy))
         })
     }
 }
@@ -141,8 +145,8 @@ impl Service for Api {
         &self.guard
     }
 
-    fn respond(self: Arc<Self>, request: Request<Incoming>) -> impl Future<Output = Answer> + Send {
-        answered(self, request)
+    async fn respond(self: Arc<Self>, request: Request<Incoming>) -> Answer {
+        answered(self, request).await.unwrap_or_else(|refused| *refused)
     }
 }
 
@@ -156,22 +160,24 @@ pub(super) fn protected(mut answer: Answer) -> Answer {
     answer
 }
 
-async fn answered(api: Arc<Api>, request: Request<Incoming>) -> Answer {
+async fn answered(api: Arc<Api>, request: Request<Incoming>) -> Answered {
     let (head, body) = request.into_parts();
     let found = find(&head.method, head.uri.path());
     if found == Matched::Target(Target::Health, String::new()) {
-        return json(StatusCode::OK, &Health { healthy: true });
+        return Ok(json(StatusCode::OK, &Health { healthy: true }));
     }
     if let Matched::Target(target @ (Target::Page | Target::PageFile), name) = &found {
-        return page_of(&api, *target, name, &head.headers).unwrap_or_else(|answer| *answer);
+        // The page has no data, so it needs no token.
+        api.guard.check_name(&head.headers)?;
+        return if *target == Target::Page { Ok(page::index()) } else { page::file(name) };
     }
     let access = match api.guard.check(&head.method, &head.headers) {
         Ok(access) => access,
         // A probe has no token. It learns whether this process is ready, and no names of jobs.
         Err(_) if found == Matched::Target(Target::Readiness, String::new()) => {
-            return readiness(&api, Readiness::without_jobs);
+            return Ok(readiness(&api, Readiness::without_jobs));
         }
-        Err(answer) => return *answer,
+        Err(refused) => return Err(refused),
     };
     let (target, name) = match found {
         Matched::Target(target, name) => (target, name),
@@ -182,11 +188,11 @@ async fn answered(api: Arc<Api>, request: Request<Incoming>) -> Answer {
             if let Ok(methods) = HeaderValue::from_str(&methods) {
                 answer.headers_mut().insert(ALLOW, methods);
             }
-            return answer;
+            return Ok(answer);
         }
         Matched::Nothing => {
             let error = Error::user("there is nothing at this path").at(head.uri.path());
-            return refusal(StatusCode::NOT_FOUND, &error.remedy("GET /api/v1/openapi.json describes all paths"));
+            return Err(refused(StatusCode::NOT_FOUND, &error.remedy("GET /api/v1/openapi.json describes all paths")));
         }
     };
     let has_text = matches!(
@@ -194,23 +200,14 @@ async fn answered(api: Arc<Api>, request: Request<Incoming>) -> Answer {
         Target::Submit | Target::Reconfigure | Target::Functions | Target::Check | Target::Complete | Target::Preview
     );
     let limit = if has_text { ORDER_MAX } else { BODY_MAX };
-    let body = match read(body, limit, api.body_wait).await {
-        Ok(body) => body,
-        Err(answer) => return *answer,
-    };
+    let body = read(body, limit, api.body_wait).await?;
     let is_of_process = matches!(target, Target::Readiness | Target::Metrics | Target::Description | Target::Server);
     let parameters = Parameters::of(head.uri.query());
     if let Some(url) = api.jobs.elsewhere().filter(|_| !is_of_process) {
         let error = Error::outside("this coordinator stands by: another one has the jobs");
-        return refusal(StatusCode::SERVICE_UNAVAILABLE, &error.remedy(format!("send the request to {url}")));
+        return Err(refused(StatusCode::SERVICE_UNAVAILABLE, &error.remedy(format!("send the request to {url}"))));
     }
     carry_out(api, target, name, parameters, access, body).await
-}
-
-/// The page has no data, so it needs no token.
-fn page_of(api: &Api, target: Target, name: &str, headers: &HeaderMap) -> Result<Answer, Box<Answer>> {
-    api.guard.check_name(headers)?;
-    Ok(if target == Target::Page { page::index() } else { page::file(name) })
 }
 
 /// Answers a request that may be answered.
@@ -221,27 +218,25 @@ async fn carry_out(
     parameters: Parameters,
     access: Access,
     body: Bytes,
-) -> Answer {
+) -> Answered {
     match target {
-        Target::Submit => submit(api, &body).await,
+        Target::Submit => take(api, order(&body)?).await,
         Target::Drain => drain(api, name).await,
         Target::Undrain => undrain(api, name).await,
         Target::Remove => remove(api, name, &body).await,
         Target::Functions => functions(api, body).await,
         Target::Stop | Target::Cancel | Target::Savepoint | Target::Reconfigure | Target::AbortChange => {
-            match api.job(&name) {
-                Ok(job) => change(api, target, job, body).await,
-                Err(answer) => *answer,
-            }
+            let job = api.job(&name)?;
+            change(api, target, job, body).await
         }
         Target::Check => sql::check(api, body).await,
         Target::Complete => sql::complete(api, body).await,
         Target::Preview => sql::preview(api, &body),
         Target::Demo => demo(api).await,
         Target::State => state(api, name, parameters).await,
-        Target::Script => on_thread(api, "script", move |api| script(api, &name)).await,
-        Target::Server => json(StatusCode::OK, &ServerDocument::of(&api, access)),
-        _ => show(&api, target, &name, &parameters).unwrap_or_else(|answer| *answer),
+        Target::Script => on_thread("script", REQUEST, move || script(&api, &name)).await?,
+        Target::Server => Ok(json(StatusCode::OK, &ServerDocument::of(&api, access))),
+        _ => show(&api, target, &name, &parameters),
     }
 }
 
@@ -252,7 +247,7 @@ fn readiness(api: &Api, shown: impl FnOnce(Readiness) -> Readiness) -> Answer {
 }
 
 /// Answers a request that changes nothing.
-fn show(api: &Arc<Api>, target: Target, name: &str, parameters: &Parameters) -> Result<Answer, Box<Answer>> {
+fn show(api: &Arc<Api>, target: Target, name: &str, parameters: &Parameters) -> Answered {
     let of_all = match target {
         Target::Readiness => Some(readiness(api, |readiness| readiness)),
         Target::Metrics => {
@@ -297,14 +292,11 @@ fn show(api: &Arc<Api>, target: Target, name: &str, parameters: &Parameters) -> 
 }
 
 /// Starts the job of the demonstration.
-async fn demo(api: Arc<Api>) -> Answer {
-    match api.jobs.demo() {
-        Some(order) => take(api, order).await,
-        None => {
-            let error = Error::user("this process has no demonstration");
-            refusal(StatusCode::CONFLICT, &error.remedy("start one: anabranch demo, or anabranch serve"))
-        }
-    }
+async fn demo(api: Arc<Api>) -> Answered {
+    let none = || Error::user("this process has no demonstration");
+    let none = || refused(StatusCode::CONFLICT, &none().remedy("start one: anabranch demo, or anabranch serve"));
+    let order = api.jobs.demo().ok_or_else(none)?;
+    take(api, order).await
 }
 
 /// Why a job that is over cannot be changed.
@@ -327,9 +319,9 @@ fn is_over(job: &dyn ServedJob, target: Target) -> Error {
 }
 
 /// Answers a request that changes something.
-async fn change(api: Arc<Api>, target: Target, job: Arc<dyn ServedJob>, body: Bytes) -> Answer {
+async fn change(api: Arc<Api>, target: Target, job: Arc<dyn ServedJob>, body: Bytes) -> Answered {
     if job.reading().status.ended {
-        return refusal(StatusCode::CONFLICT, &is_over(job.as_ref(), target));
+        return Err(refused(StatusCode::CONFLICT, &is_over(job.as_ref(), target)));
     }
     let requested = match target {
         Target::Stop => {
@@ -340,82 +332,94 @@ async fn change(api: Arc<Api>, target: Target, job: Arc<dyn ServedJob>, body: By
             job.cancel();
             RequestKind::Cancel
         }
-        Target::AbortChange => match job.abort_change() {
-            Ok(()) => RequestKind::Abort,
-            Err(error) => return refusal(StatusCode::CONFLICT, &error),
-        },
+        Target::AbortChange => {
+            job.abort_change().map_err(|error| refused(StatusCode::CONFLICT, &error))?;
+            RequestKind::Abort
+        }
         Target::Reconfigure => return reconfigure(api, job.name().to_owned(), body).await,
         _ => return savepoint(api, job, &body).await,
     };
-    json(StatusCode::ACCEPTED, &Requested { name: job.name().to_owned(), requested })
+    Ok(json(StatusCode::ACCEPTED, &Requested { name: job.name().to_owned(), requested }))
+}
+
+fn order(body: &Bytes) -> Result<JobOrder, Box<Answer>> {
+    let form = "{\"name\": \"NAME\", \"sql\": \"STATEMENTS\", \"settings\": {\"OPTION\": \"VALUE\"}}";
+    parsed(body, "a job", form).map_err(|error| wrong_order(&error, ""))
 }
 
 /// Takes a new job on a separate thread: planning takes a while, and its list is written.
-async fn submit(api: Arc<Api>, body: &Bytes) -> Answer {
-    let order: JobOrder = match serde_json::from_slice(body) {
-        Ok(order) => order,
-        Err(error) => {
-            let error = Error::user(format!("the body is not a job: {error}"));
-            let remedy = "send {\"name\": \"NAME\", \"sql\": \"STATEMENTS\", \"settings\": {\"OPTION\": \"VALUE\"}}";
-            return json(StatusCode::BAD_REQUEST, &OrderErrorDocument::of(&error.remedy(remedy), ""));
-        }
-    };
-    take(api, order).await
-}
-
-async fn take(api: Arc<Api>, order: JobOrder) -> Answer {
+async fn take(api: Arc<Api>, order: JobOrder) -> Answered {
     if Secrets::has_marks(&order.sql) {
         let error = Error::user("the text has marks in the places of secrets");
-        let error = OrderErrorDocument::of(&error.remedy("write the secrets in their places"), "");
-        return json(StatusCode::BAD_REQUEST, &error);
+        return Err(wrong_order(&error.remedy("write the secrets in their places"), ""));
     }
     let (name, sql) = (order.name.clone(), order.sql.clone());
+    match on_thread("submit", "planning", move || api.jobs.submit(order)).await? {
+        Ok(()) => Ok(json(StatusCode::CREATED, &Submitted { name })),
+        Err(Refusal::Wrong(error)) if error.kind() == ErrorKind::User => Err(wrong_order(&error, &sql)),
+        Err(why) => Err(failed(why.error())),
+    }
+}
+
+/// What ends by a panic on the thread of most requests.
+pub(super) const REQUEST: &str = "the request";
+
+/// Runs something that waits on a thread of its own. `what` is what a panic there ends.
+pub(super) async fn on_thread<T: Send + 'static>(
+    name: &str,
+    what: &str,
+    run: impl FnOnce() -> T + Send + 'static,
+) -> Result<T, Box<Answer>> {
     let (answer, answered) = oneshot::channel();
     // The client may have left.
-    let run = move || drop(answer.send(api.jobs.submit(order)));
-    if let Err(error) = std::thread::Builder::new().name("submit".into()).spawn(run) {
-        return no_thread(&error);
-    }
-    match answered.await {
-        Ok(Ok(())) => json(StatusCode::CREATED, &Submitted { name }),
-        Ok(Err(Refusal::Wrong(error))) if error.kind() == ErrorKind::User => {
-            json(StatusCode::BAD_REQUEST, &OrderErrorDocument::of(&error, &sql))
-        }
-        Ok(Err(why)) => refusal(status_of(why.error()), why.error()),
-        Err(_) => refusal(StatusCode::INTERNAL_SERVER_ERROR, &Error::internal("planning ended by a panic")),
-    }
+    spawn(name, move || drop(answer.send(run()))).map_err(no_thread)?;
+    answered.await.map_err(|_| failed(&Error::internal(format!("{what} ended by a panic"))))
 }
 
-pub(super) fn no_thread(error: &std::io::Error) -> Answer {
-    let error = Error::outside(format!("cannot start a thread: {error}"));
-    refusal(StatusCode::SERVICE_UNAVAILABLE, &error.remedy("raise the limit of threads (ulimit -u)"))
+pub(super) fn no_thread(error: Error) -> Box<Answer> {
+    refused(StatusCode::SERVICE_UNAVAILABLE, &error.remedy(MORE_THREADS))
 }
 
-pub(super) fn status_of(error: &Error) -> StatusCode {
-    match error.kind() {
+/// The order in a body, or why the body is not `what`. `form` is an example of one.
+pub(super) fn parsed<T: DeserializeOwned>(body: &[u8], what: &str, form: &str) -> Result<T> {
+    serde_json::from_slice(body)
+        .map_err(|error| Error::user(format!("the body is not {what}: {error}")).remedy(format!("send {form}")))
+}
+
+/// Refuses an order whose body or SQL is wrong.
+pub(super) fn wrong_order(error: &Error, sql: &str) -> Box<Answer> {
+    Box::new(json(StatusCode::BAD_REQUEST, &OrderErrorDocument::of(error, sql)))
+}
+
+/// Refuses a request by what has failed.
+pub(super) fn failed(error: &Error) -> Box<Answer> {
+    let status = match error.kind() {
         ErrorKind::User | ErrorKind::Fenced => StatusCode::CONFLICT,
         ErrorKind::Outside | ErrorKind::Damaged => StatusCode::SERVICE_UNAVAILABLE,
         ErrorKind::Cancelled | ErrorKind::Internal => StatusCode::INTERNAL_SERVER_ERROR,
-    }
+    };
+    refused(status, error)
 }
 
 /// The body of a request, within its limits.
 pub(super) async fn read(body: Incoming, limit: usize, wait: Duration) -> Result<Bytes, Box<Answer>> {
-    let too_slow = || {
-        let error = Error::user(format!("the body did not arrive within {} s", wait.as_secs()));
-        refusal(StatusCode::REQUEST_TIMEOUT, &error.remedy("send it again"))
-    };
-    match timeout(wait, Limited::new(body, limit).collect()).await {
-        Ok(Ok(body)) => Ok(body.to_bytes()),
+    let (status, error) = match timeout(wait, Limited::new(body, limit).collect()).await {
+        Ok(Ok(body)) => return Ok(body.to_bytes()),
         Ok(Err(error)) if error.is::<LengthLimitError>() => {
             let error = Error::user(format!("the body has more than {limit} bytes"));
-            Err(Box::new(refusal(StatusCode::PAYLOAD_TOO_LARGE, &error.remedy("send a shorter one"))))
+            (StatusCode::PAYLOAD_TOO_LARGE, error.remedy("send a shorter one"))
         }
-        Ok(Err(error)) => {
-            Err(Box::new(refusal(StatusCode::BAD_REQUEST, &Error::user(format!("the body cannot be read: {error}")))))
+        Ok(Err(error)) => (StatusCode::BAD_REQUEST, Error::user(format!("the body cannot be read: {error}"))),
+        Err(_) => {
+            let error = Error::user(format!("the body did not arrive within {} s", wait.as_secs()));
+            (StatusCode::REQUEST_TIMEOUT, error.remedy("send it again"))
         }
-        Err(_) => Err(Box::new(too_slow())),
-    }
+    };
+    Err(refused(status, &error))
+}
+
+pub(super) fn refused(status: StatusCode, error: &Error) -> Box<Answer> {
+    Box::new(refusal(status, error))
 }
 
 pub(super) fn refusal(status: StatusCode, error: &Error) -> Answer {

@@ -1,7 +1,7 @@
 //! Decisions on the number of tasks of jobs: which ones a process remembers, and what clients get.
 
 use std::collections::{BTreeMap, VecDeque};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::Mutex;
 
 use anabranch_dataflow::Plan;
 use anabranch_plan::autoscale_settings;
@@ -13,6 +13,7 @@ use serde::Serialize;
 use super::answers::{Answer, json};
 use super::description::OpenObject;
 use crate::autoscale::Decided;
+use crate::threads::lock;
 
 /// Intervals of a job that are remembered.
 const KEPT: usize = 1000;
@@ -85,12 +86,8 @@ struct ObservationDocument {
 }
 
 impl ScalingRecords {
-    fn lock(&self) -> MutexGuard<'_, BTreeMap<String, VecDeque<Interval>>> {
-        self.jobs.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     pub(crate) fn push(&self, job: &str, at_ms: i64, decided: &Decided) {
-        let mut jobs = self.lock();
+        let mut jobs = lock(&self.jobs);
         let intervals = jobs.entry(job.to_owned()).or_default();
         let (observation, text) = (decided.observation.clone(), decided.decision.to_string());
         intervals.push_back(Interval { at_ms, observation, tasks: decided.tasks(), text });
@@ -100,7 +97,7 @@ impl ScalingRecords {
     }
 
     fn of(&self, job: &str) -> Vec<Interval> {
-        self.lock().get(job).map(|intervals| intervals.iter().cloned().collect()).unwrap_or_default()
+        lock(&self.jobs).get(job).map(|intervals| intervals.iter().cloned().collect()).unwrap_or_default()
     }
 }
 

@@ -8,7 +8,7 @@
 use std::collections::BTreeMap;
 use std::convert::Infallible;
 use std::pin::pin;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use hyper::Request;
@@ -25,6 +25,7 @@ use tokio_rustls::TlsAcceptor;
 use super::answers::{Answer, protected};
 use super::guard::Guard;
 use super::rates::SAMPLE;
+use crate::threads::lock;
 
 /// Headers of a request, and their bytes.
 const HEADERS_MAX: usize = 64;
@@ -219,31 +220,27 @@ impl Default for Turn {
 }
 
 impl Turn {
-    fn lock(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     /// The client has taken an event, and more follow.
     fn is_taken(&self) {
-        let mut state = self.lock();
+        let mut state = lock(&self.state);
         (state.since, state.streams) = (Some(Instant::now()), true);
     }
 
     /// A request has arrived. `is_known`: it may be answered.
     fn is_ours(&self, is_known: bool) {
-        let mut state = self.lock();
+        let mut state = lock(&self.state);
         state.since = None;
         state.is_known |= is_known;
     }
 
     fn is_the_clients(&self) {
-        let mut state = self.lock();
+        let mut state = lock(&self.state);
         (state.since, state.streams) = (Some(Instant::now()), false);
     }
 
     /// When the client must have sent its next request, if it is the client's turn.
     fn ends(&self, limits: Limits) -> Option<Instant> {
-        let State { since, is_known, .. } = *self.lock();
+        let State { since, is_known, .. } = *lock(&self.state);
         since.map(|since| since + if is_known { limits.client } else { limits.unknown.min(limits.client) })
     }
 }
@@ -266,12 +263,8 @@ struct Slot {
 }
 
 impl Places {
-    fn lock(&self) -> MutexGuard<'_, Taken> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     fn take(&self) -> Slot {
-        let mut taken = self.lock();
+        let mut taken = lock(&self.0);
         let (number, turn) = (taken.next, Arc::new(Turn::default()));
         taken.next += 1;
         taken.turns.insert(number, Arc::clone(&turn));
@@ -280,9 +273,9 @@ impl Places {
 
     /// The connection that has waited longest for its client gives way, of unknown clients first.
     fn make_room(&self) {
-        let mut taken = self.lock();
+        let mut taken = lock(&self.0);
         let waits = |(number, turn): (&u64, &Arc<Turn>)| {
-            let State { since, is_known, streams } = *turn.lock();
+            let State { since, is_known, streams } = *lock(&turn.state);
             since.filter(|_| !streams).map(|since| (is_known, since, *number))
         };
         let longest = taken.turns.iter().filter_map(waits).min();
@@ -294,6 +287,6 @@ impl Places {
 
 impl Drop for Slot {
     fn drop(&mut self) {
-        self.places.lock().turns.remove(&self.number);
+        lock(&self.places.0).turns.remove(&self.number);
     }
 }

@@ -4,16 +4,17 @@
 //! Then every job is asked whether it can do without the worker. If one cannot, or fails to move its tasks
 //! afterwards though it could, the worker gets tasks as it did before.
 
-use std::sync::{Arc, PoisonError};
+use std::sync::Arc;
 
 use anabranch_model::Error;
 use hyper::StatusCode;
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use super::answers::{Answer, Api, json};
+use super::answers::{Answered, Api, REQUEST, json, on_thread};
 use super::jobs::{Refusal, ServedJob};
-use super::reconfigure::{ReconfigureOrder, carry_out, on_thread, refused};
+use super::reconfigure::{ReconfigureOrder, carry_out, not_made};
+use crate::threads::lock;
 
 /// What a drain has done.
 #[derive(Debug, Serialize, JsonSchema)]
@@ -55,19 +56,16 @@ fn waits(job: &dyn ServedJob) -> Result<(), Refusal> {
 }
 
 /// Answers the request that a worker gets no tasks any more.
-pub(super) async fn drain(api: Arc<Api>, worker: String) -> Answer {
-    on_thread(api, "drain", move |api| {
+pub(super) async fn drain(api: Arc<Api>, worker: String) -> Answered {
+    on_thread("drain", REQUEST, move || {
         // Each of two workers may be dispensable while both together are not.
-        let _one_at_a_time = api.draining.lock().unwrap_or_else(PoisonError::into_inner);
-        let was_drained = match api.jobs.drain(&worker, true) {
-            Ok(was_drained) => was_drained,
-            Err(why) => return refused(&why, ""),
-        };
+        let _one_at_a_time = lock(&api.draining);
+        let was_drained = api.jobs.drain(&worker, true).map_err(|why| not_made(&why, ""))?;
         let jobs = api.jobs.jobs();
         let jobs: Vec<_> = jobs.iter().filter(|job| !job.reading().status.ended).collect();
         let away = |job: &str, dry_run| {
             let order = ReconfigureOrder { away_from: vec![worker.clone()], dry_run, ..ReconfigureOrder::default() };
-            carry_out(api, job, &order).0.map(drop)
+            carry_out(&api, job, &order).0.map(drop)
         };
         let rehearsed = jobs.iter().map(|job| {
             let outcome = waits(job.as_ref()).and_then(|()| away(job.name(), true));
@@ -82,19 +80,19 @@ pub(super) async fn drain(api: Arc<Api>, worker: String) -> Answer {
             outcomes = moved.collect();
         }
         let drained = outcomes.iter().all(|job| job.error.is_none());
-        if !drained && let Err(why) = api.jobs.drain(&worker, was_drained) {
-            return refused(&why, "");
+        if !drained {
+            api.jobs.drain(&worker, was_drained).map_err(|why| not_made(&why, ""))?;
         }
-        json(StatusCode::OK, &Drained { worker, drained: drained || was_drained, jobs: outcomes })
+        Ok(json(StatusCode::OK, &Drained { worker, drained: drained || was_drained, jobs: outcomes }))
     })
-    .await
+    .await?
 }
 
 /// Answers the request that a worker gets tasks again.
-pub(super) async fn undrain(api: Arc<Api>, worker: String) -> Answer {
-    on_thread(api, "undrain", move |api| match api.jobs.drain(&worker, false) {
-        Ok(_) => json(StatusCode::OK, &Drained { worker, drained: false, jobs: Vec::new() }),
-        Err(why) => refused(&why, ""),
+pub(super) async fn undrain(api: Arc<Api>, worker: String) -> Answered {
+    on_thread("undrain", REQUEST, move || {
+        api.jobs.drain(&worker, false).map_err(|why| not_made(&why, ""))?;
+        Ok(json(StatusCode::OK, &Drained { worker, drained: false, jobs: Vec::new() }))
     })
-    .await
+    .await?
 }

@@ -3,7 +3,7 @@
 use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
 use anabranch_dataflow::Plan;
@@ -23,6 +23,7 @@ use super::reconfigure::ReconfigureOrder;
 use crate::cluster::Members;
 use crate::engine::check_scaled;
 use crate::functions::{Changeable, FunctionRefusal, FunctionUse, replace};
+use crate::threads::lock;
 use crate::{Engine, SavepointRequest, Settings};
 
 /// Longest time to wait for the checkpoint of a savepoint.
@@ -101,13 +102,13 @@ impl Jobs for Embedded {
     fn reconfigure(&self, _job: &str, order: &ReconfigureOrder) -> std::result::Result<Reconfigured, Refusal> {
         let script = Embedded::script(self)?;
         // One change at a time. What waits here is a thread of its own.
-        let mut script = script.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut script = lock(script);
         self.change(&mut script, order)
     }
 
     fn replace_functions(&self, order: &FunctionOrder) -> std::result::Result<Vec<FunctionUse>, FunctionRefusal> {
         let script = Embedded::script(self)?;
-        let script = RefCell::new(script.lock().unwrap_or_else(PoisonError::into_inner));
+        let script = RefCell::new(lock(script));
         replace(order, &[Held { embedded: self, script }], &self.histories)
     }
 
@@ -116,8 +117,7 @@ impl Jobs for Embedded {
     }
 
     fn script(&self, _job: &str) -> std::result::Result<JobOrder, Refusal> {
-        let Script { sql, settings, .. } =
-            Embedded::script(self)?.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let Script { sql, settings, .. } = lock(Embedded::script(self)?).clone();
         let name = self.job.name().to_owned();
         let mut set: BTreeMap<String, String> = settings.set.into_iter().collect();
         set.extend(settings.parallelism.map(|tasks| ("parallelism".to_owned(), tasks.to_string())));

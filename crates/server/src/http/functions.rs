@@ -2,16 +2,14 @@
 
 use std::sync::Arc;
 
-use anabranch_model::Error;
 use hyper::StatusCode;
 use hyper::body::Bytes;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::answers::{Answer, Api, json};
+use super::answers::{Answered, Api, REQUEST, json, on_thread, parsed, wrong_order};
 use super::histories::{ChangeDocument, documents};
-use super::orders::OrderErrorDocument;
-use super::reconfigure::{on_thread, refused};
+use super::reconfigure::not_made;
 use crate::functions::{FunctionOutcome, FunctionUse};
 
 /// The order to replace functions in all running jobs that use them.
@@ -94,25 +92,14 @@ impl From<FunctionUse> for FunctionJob {
 }
 
 /// Answers the request for other functions.
-pub(super) async fn functions(api: Arc<Api>, body: Bytes) -> Answer {
-    let order: FunctionOrder = match serde_json::from_slice(&body) {
-        Ok(order) => order,
-        Err(error) => {
-            let error = Error::user(format!("the body is not a change of functions: {error}"));
-            let remedy = "send {\"sql\": \"CREATE OR REPLACE FUNCTION ...\"}; see /api/v1/openapi.json";
-            return json(StatusCode::BAD_REQUEST, &OrderErrorDocument::of(&error.remedy(remedy), ""));
-        }
-    };
-    on_thread(api, "change", move |api| {
-        if let Err(why) = api.refuses_changes() {
-            return refused(&why, "");
-        }
-        match api.jobs.replace_functions(&order) {
-            Ok(jobs) => {
-                json(StatusCode::OK, &FunctionsReplaced { jobs: jobs.into_iter().map(FunctionJob::from).collect() })
-            }
-            Err(refusal) => refused(&refusal.why, &refusal.sql),
-        }
+pub(super) async fn functions(api: Arc<Api>, body: Bytes) -> Answered {
+    let form = "{\"sql\": \"CREATE OR REPLACE FUNCTION ...\"}; see /api/v1/openapi.json";
+    let order: FunctionOrder = parsed(&body, "a change of functions", form).map_err(|error| wrong_order(&error, ""))?;
+    on_thread("change", REQUEST, move || {
+        api.refuses_changes().map_err(|why| not_made(&why, ""))?;
+        let jobs = api.jobs.replace_functions(&order).map_err(|refusal| not_made(&refusal.why, &refusal.sql))?;
+        let jobs = jobs.into_iter().map(FunctionJob::from).collect();
+        Ok(json(StatusCode::OK, &FunctionsReplaced { jobs }))
     })
-    .await
+    .await?
 }

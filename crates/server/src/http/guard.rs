@@ -7,7 +7,7 @@ use anabranch_model::Error;
 use hyper::header::{AUTHORIZATION, HOST, HeaderName, HeaderValue, ORIGIN, WWW_AUTHENTICATE};
 use hyper::{HeaderMap, Method, StatusCode};
 
-use super::answers::{Answer, refusal};
+use super::answers::{Answer, refusal, refused};
 use super::security::{Access, Given, Tokens};
 
 /// Where a browser says that a request comes from another site.
@@ -32,7 +32,7 @@ impl Guard {
         let is_foreign = text(ORIGIN).is_some_and(|origin| host != origin.split_once("://").map(|(_, host)| host));
         if is_foreign || text(FETCH_SITE).is_some_and(|site| site == "cross-site") {
             let error = Error::user("a page of another site must not use this process");
-            return Err(Box::new(refusal(StatusCode::FORBIDDEN, &error.remedy("send the request without a browser"))));
+            return Err(refused(StatusCode::FORBIDDEN, &error.remedy("send the request without a browser")));
         }
         if !self.tokens.are_needed() {
             return self.check_name(headers).map(|()| Access::Changes);
@@ -48,7 +48,7 @@ impl Guard {
         if access == Access::Reads && *method != Method::GET && *method != Method::HEAD {
             let error = Error::user("this token only reads, and the request may change something");
             let remedy = format!("use the token of {of_changes}, not that of {}", self.given.name("read-token-file"));
-            return Err(Box::new(refusal(StatusCode::FORBIDDEN, &error.remedy(remedy))));
+            return Err(refused(StatusCode::FORBIDDEN, &error.remedy(remedy)));
         }
         Ok(access)
     }
@@ -62,7 +62,7 @@ impl Guard {
         }
         let error = Error::user("without a token, the host must be an address or localhost");
         let remedy = format!("use http://127.0.0.1:PORT, or start with {}", self.given.name("token-file"));
-        Err(Box::new(refusal(StatusCode::FORBIDDEN, &error.remedy(remedy))))
+        Err(refused(StatusCode::FORBIDDEN, &error.remedy(remedy)))
     }
 }
 

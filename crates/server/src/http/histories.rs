@@ -1,7 +1,7 @@
 //! The changes of each job that a process remembers: those of users and those of the coordinator.
 
 use std::collections::{BTreeMap, VecDeque};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::Mutex;
 
 use anabranch_model::{Clock as _, Nanos, OperatorKind, Secrets, SystemClock};
 use anabranch_runtime::{Change, Fate, How, Load, Reconfigured};
@@ -10,6 +10,7 @@ use serde::Serialize;
 
 use super::description::or_null;
 use super::jobs::Refusal;
+use crate::threads::lock;
 
 /// Changes of a job that are remembered.
 const KEPT: usize = 100;
@@ -138,13 +139,9 @@ impl ChangeHistories {
         (outcome, took_ms)
     }
 
-    fn lock(&self) -> MutexGuard<'_, BTreeMap<String, History>> {
-        self.jobs.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     /// A change begins. Returns its number.
     fn begin(&self, job: &str, request: String, at_ms: i64) -> usize {
-        let mut jobs = self.lock();
+        let mut jobs = lock(&self.jobs);
         let history = jobs.entry(job.to_owned()).or_default();
         let (version, reason, took_ms, changes) = (None, None, None, Vec::new());
         history.records.push_back(ChangeRecord {
@@ -164,7 +161,7 @@ impl ChangeHistories {
     }
 
     fn end(&self, job: &str, number: usize, change: impl FnOnce(&mut ChangeRecord)) {
-        let mut jobs = self.lock();
+        let mut jobs = lock(&self.jobs);
         let history = jobs.get_mut(job);
         let record = history.and_then(|history| history.records.get_mut(number.checked_sub(history.first)?));
         if let Some(record) = record {
@@ -174,7 +171,7 @@ impl ChangeHistories {
 
     /// Those of a job, oldest first.
     pub(super) fn of(&self, job: &str) -> Vec<ChangeRecord> {
-        self.lock().get(job).map(|history| history.records.iter().cloned().collect()).unwrap_or_default()
+        lock(&self.jobs).get(job).map(|history| history.records.iter().cloned().collect()).unwrap_or_default()
     }
 }
 

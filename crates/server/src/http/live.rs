@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use tokio::sync::watch;
 use tokio::time::timeout;
 
-use super::answers::{Answer, Api, refusal};
+use super::answers::{Answer, Answered, Api, refused};
 use super::body::{Body, ClientLeft, Events, event};
 use super::difference::difference;
 use super::documents::WorkerList;
@@ -27,22 +27,22 @@ enum Streamed {
 }
 
 /// Answers a request for the stream of all jobs.
-pub(super) fn all(api: &Arc<Api>, parameters: &Parameters) -> Result<Answer, Box<Answer>> {
+pub(super) fn all(api: &Arc<Api>, parameters: &Parameters) -> Answered {
     let from = parameters.number("from")?;
     stream(api, Streamed::Jobs, from)
 }
 
 /// Answers a request for the stream of one job.
-pub(super) fn of_job(api: &Arc<Api>, name: &str, parameters: &Parameters) -> Result<Answer, Box<Answer>> {
+pub(super) fn of_job(api: &Arc<Api>, name: &str, parameters: &Parameters) -> Answered {
     api.job(name)?;
     let (from, stage) = (parameters.number("from")?, parameters.number("stage")?);
     stream(api, Streamed::Job { name: name.to_owned(), stage }, from)
 }
 
-fn stream(api: &Arc<Api>, shown: Streamed, from: Option<u64>) -> Result<Answer, Box<Answer>> {
+fn stream(api: &Arc<Api>, shown: Streamed, from: Option<u64>) -> Answered {
     let Some(place) = StreamSlot::acquire(api) else {
         let error = anabranch_model::Error::outside(format!("there are {STREAMS_MAX} streams already"));
-        return Err(Box::new(refusal(StatusCode::SERVICE_UNAVAILABLE, &error.remedy("close other pages"))));
+        return Err(refused(StatusCode::SERVICE_UNAVAILABLE, &error.remedy("close other pages")));
     };
     let (events, body) = Body::events();
     let api = Arc::clone(api);

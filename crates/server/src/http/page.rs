@@ -7,7 +7,7 @@ use hyper::StatusCode;
 use hyper::body::Bytes;
 use hyper::header::{CACHE_CONTROL, CONTENT_ENCODING, CONTENT_TYPE, HeaderValue};
 
-use super::answers::{Answer, refusal};
+use super::answers::{Answer, Answered, refused};
 pub(super) use files::BUILD;
 use files::{FILES, INDEX};
 
@@ -30,18 +30,14 @@ pub(super) fn index() -> Answer {
 }
 
 /// A file by its name, which has a hash of the content: it never changes.
-pub(super) fn file(name: &str) -> Answer {
-    match FILES.iter().find(|file| file.name == name) {
-        Some(file) => {
-            let mut answer = served(file.bytes, file.content_type, "public, max-age=31536000, immutable");
-            answer.headers_mut().insert(CONTENT_ENCODING, HeaderValue::from_static("gzip"));
-            answer
-        }
-        None => {
-            let error = anabranch_model::Error::user(format!("the page has no file '{name}'"));
-            refusal(StatusCode::NOT_FOUND, &error.remedy("load the page again: the program may be a newer one"))
-        }
-    }
+pub(super) fn file(name: &str) -> Answered {
+    let file = FILES.iter().find(|file| file.name == name).ok_or_else(|| {
+        let error = anabranch_model::Error::user(format!("the page has no file '{name}'"));
+        refused(StatusCode::NOT_FOUND, &error.remedy("load the page again: the program may be a newer one"))
+    })?;
+    let mut answer = served(file.bytes, file.content_type, "public, max-age=31536000, immutable");
+    answer.headers_mut().insert(CONTENT_ENCODING, HeaderValue::from_static("gzip"));
+    Ok(answer)
 }
 
 fn served(bytes: &'static [u8], content_type: &'static str, kept: &'static str) -> Answer {

@@ -8,7 +8,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::Value;
 
-use super::answers::{Answer, Api, json, json_text, refusal};
+use super::answers::{Answered, Api, json, json_text, refused};
 use super::description::OpenObject;
 use super::documents::PlanDocument;
 use super::jobs::ServedJob;
@@ -26,12 +26,12 @@ pub(super) enum Past {
 }
 
 /// A job over time, or at a moment.
-pub(super) fn history(api: &Api, name: &str, parameters: &Parameters) -> Result<Answer, Box<Answer>> {
+pub(super) fn history(api: &Api, name: &str, parameters: &Parameters) -> Answered {
     let samples = api.samples();
     if let Some(at_ms) = parameters.number("at")? {
         let Some(document) = samples.at(name, at_ms, parameters.number("stage")?) else {
             let error = Error::outside(format!("there are no samples of the job '{name}' yet"));
-            return Err(Box::new(refusal(StatusCode::NOT_FOUND, &error.remedy("ask again in a second"))));
+            return Err(refused(StatusCode::NOT_FOUND, &error.remedy("ask again in a second")));
         };
         return Ok(json(StatusCode::OK, &Past::Moment(document)));
     }
@@ -42,7 +42,7 @@ pub(super) fn history(api: &Api, name: &str, parameters: &Parameters) -> Result<
 
 /// The present plan of a job. With `version`, the plan of that version, if the history still has samples of
 /// it.
-pub(super) fn plan(api: &Api, job: &dyn ServedJob, parameters: &Parameters) -> Result<Answer, Box<Answer>> {
+pub(super) fn plan(api: &Api, job: &dyn ServedJob, parameters: &Parameters) -> Answered {
     let present = job.plan();
     let wanted = parameters.number("version")?.unwrap_or(present.version.0);
     if wanted == present.version.0 {
@@ -57,5 +57,5 @@ pub(super) fn plan(api: &Api, job: &dyn ServedJob, parameters: &Parameters) -> R
     let versions: Vec<String> = versions.iter().map(u32::to_string).collect();
     let error = Error::user(format!("version {wanted} of the plan of job '{}' is not kept", job.name()));
     let remedy = format!("ask for a version that the history has: {}", versions.join(", "));
-    Err(Box::new(refusal(StatusCode::NOT_FOUND, &error.remedy(remedy))))
+    Err(refused(StatusCode::NOT_FOUND, &error.remedy(remedy)))
 }

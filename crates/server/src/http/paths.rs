@@ -8,11 +8,10 @@ use hyper::body::Incoming;
 use hyper::{Request, StatusCode};
 use serde::Serialize;
 
-use super::answers::{Answer, BODY_MAX, answer, json, read, refusal};
+use super::answers::{Answer, Answered, BODY_MAX, REQUEST, answer, json, on_thread, read, refusal};
 use super::connection::Service;
 use super::exposition::CONTENT_TYPE;
 use super::guard::Guard;
-use super::reconfigure::on_thread;
 
 /// The content of a group of paths.
 pub trait Paths: Send + Sync + 'static {
@@ -69,15 +68,16 @@ impl Service for Guarded {
     }
 
     async fn respond(self: Arc<Self>, request: Request<Incoming>) -> Answer {
+        self.answered(request).await.unwrap_or_else(|refused| *refused)
+    }
+}
+
+impl Guarded {
+    async fn answered(&self, request: Request<Incoming>) -> Answered {
         let (head, body) = request.into_parts();
-        if let Err(refused) = self.guard.check(&head.method, &head.headers) {
-            return *refused;
-        }
-        let body = match read(body, BODY_MAX, self.body_wait).await {
-            Ok(body) => body,
-            Err(refused) => return *refused,
-        };
+        self.guard.check(&head.method, &head.headers)?;
+        let body = read(body, BODY_MAX, self.body_wait).await?;
         let paths = Arc::clone(&self.paths);
-        on_thread(paths, "request", move |paths| paths.answer(head.method.as_str(), head.uri.path(), &body).0).await
+        on_thread("request", REQUEST, move || paths.answer(head.method.as_str(), head.uri.path(), &body).0).await
     }
 }

@@ -6,7 +6,7 @@ use std::str::FromStr;
 use anabranch_model::Error;
 use hyper::StatusCode;
 
-use super::answers::{Answer, refusal};
+use super::answers::{Answer, refused};
 use super::routes::decoded;
 
 /// Parameters by their names.
@@ -34,7 +34,7 @@ impl Parameters {
         let Some(text) = self.0.get(name) else { return Ok(None) };
         text.parse().map(Some).map_err(|_| {
             let error = Error::user(format!("'{text}' is not a number for the parameter '{name}'"));
-            Box::new(refusal(StatusCode::BAD_REQUEST, &error.remedy("give a number, or leave the parameter out")))
+            refused(StatusCode::BAD_REQUEST, &error.remedy("give a number, or leave the parameter out"))
         })
     }
 }

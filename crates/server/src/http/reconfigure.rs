@@ -13,14 +13,13 @@ use hyper::StatusCode;
 use hyper::body::Bytes;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use tokio::sync::oneshot;
 
-use super::answers::{Answer, Api, json, no_thread, refusal, status_of};
+use super::answers::{Answer, Answered, Api, REQUEST, failed, json, on_thread, parsed, refused, wrong_order};
 use super::balance::{BalanceDocument, BalanceOrder, OPTION, measure};
 use super::documents::{PlanDocument, ScriptDocument};
 use super::histories::{ChangeDocument, ChangeRecord, documents, ms_since};
 use super::jobs::Refusal;
-use super::orders::{JobOrder, OrderErrorDocument};
+use super::orders::JobOrder;
 use crate::{Settings, TableOption};
 
 /// The order to change a running job: its text, settings, number of tasks or workers. What is not given
@@ -294,53 +293,24 @@ pub(super) fn carry_out(api: &Api, job: &str, order: &ReconfigureOrder) -> (Resu
     }
 }
 
-/// Runs something that waits on a thread of its own, and answers with it.
-pub(super) async fn on_thread<T: ?Sized + Send + Sync + 'static>(
-    of: Arc<T>,
-    name: &str,
-    run: impl FnOnce(&T) -> Answer + Send + 'static,
-) -> Answer {
-    let (answer, answered) = oneshot::channel();
-    // The client may have left.
-    let run = move || drop(answer.send(run(&of)));
-    if let Err(error) = std::thread::Builder::new().name(name.to_owned()).spawn(run) {
-        return no_thread(&error);
-    }
-    let panicked = || refusal(StatusCode::INTERNAL_SERVER_ERROR, &Error::internal("the request ended by a panic"));
-    answered.await.unwrap_or_else(|_| panicked())
-}
-
 /// Answers the request for a change.
-pub(super) async fn reconfigure(api: Arc<Api>, name: String, body: Bytes) -> Answer {
-    let order: ReconfigureOrder = match serde_json::from_slice(&body) {
-        Ok(order) => order,
-        Err(error) => {
-            let error = Error::user(format!("the body is not a change of a job: {error}"));
-            let remedy = "send {\"sql\": \"STATEMENTS\"} or {\"parallelism\": 4}; see /api/v1/openapi.json";
-            return json(StatusCode::BAD_REQUEST, &OrderErrorDocument::of(&error.remedy(remedy), ""));
-        }
-    };
-    on_thread(api, "change", move |api| {
-        let mut order = order;
-        if let Err(why) = with_secrets(api, &name, &mut order) {
-            return refused(&why, order.sql.as_deref().unwrap_or_default());
-        }
-        let balance = match order.balance.clone().map(|balance| measured(api, &name, &balance, &mut order)).transpose()
-        {
-            Ok(balance) => balance,
-            Err(why) => return refused(&why, ""),
-        };
-        match carry_out(api, &name, &order) {
-            (Ok(done), took_ms) => {
-                let Reconfigured { version, unchanged, copied_bytes, changes, ahead, .. } = done;
-                let (version, changes, ahead) = (version.0, documents(&changes), ahead.map(AheadDocument::from));
-                let done = ReconfiguredDocument { version, unchanged, took_ms, copied_bytes, changes, ahead, balance };
-                json(StatusCode::OK, &done)
-            }
-            (Err(why), _) => refused(&why, order.sql.as_deref().unwrap_or_default()),
-        }
+pub(super) async fn reconfigure(api: Arc<Api>, name: String, body: Bytes) -> Answered {
+    let form = "{\"sql\": \"STATEMENTS\"} or {\"parallelism\": 4}; see /api/v1/openapi.json";
+    let mut order: ReconfigureOrder =
+        parsed(&body, "a change of a job", form).map_err(|error| wrong_order(&error, ""))?;
+    on_thread("change", REQUEST, move || {
+        let of_text = |why: &Refusal, order: &ReconfigureOrder| not_made(why, order.sql.as_deref().unwrap_or_default());
+        with_secrets(&api, &name, &mut order).map_err(|why| of_text(&why, &order))?;
+        let balance = order.balance.clone().map(|balance| measured(&api, &name, &balance, &mut order));
+        let balance = balance.transpose().map_err(|why| not_made(&why, ""))?;
+        let (done, took_ms) = carry_out(&api, &name, &order);
+        let done = done.map_err(|why| of_text(&why, &order))?;
+        let Reconfigured { version, unchanged, copied_bytes, changes, ahead, .. } = done;
+        let (version, changes, ahead) = (version.0, documents(&changes), ahead.map(AheadDocument::from));
+        let done = ReconfiguredDocument { version, unchanged, took_ms, copied_bytes, changes, ahead, balance };
+        Ok(json(StatusCode::OK, &done))
     })
-    .await
+    .await?
 }
 
 /// Puts the secrets of the present text in the places of their marks.
@@ -356,15 +326,10 @@ fn with_secrets(api: &Api, job: &str, order: &mut ReconfigureOrder) -> Result<()
 }
 
 /// The text that a job runs. It waits while the job is being changed.
-pub(super) fn script(api: &Api, name: &str) -> Answer {
-    let job = match api.job(name) {
-        Ok(job) => job,
-        Err(answer) => return *answer,
-    };
-    match api.jobs.script(name) {
-        Ok(order) => json(StatusCode::OK, &ScriptDocument::of(order, job.plan().version.0)),
-        Err(why) => refusal(status_of(why.error()), why.error()),
-    }
+pub(super) fn script(api: &Api, name: &str) -> Answered {
+    let job = api.job(name)?;
+    let order = api.jobs.script(name).map_err(|why| failed(why.error()))?;
+    Ok(json(StatusCode::OK, &ScriptDocument::of(order, job.plan().version.0)))
 }
 
 /// The order gets the option that follows from the load. Without one it changes nothing.
@@ -387,17 +352,15 @@ fn measured(
 }
 
 /// The answer to a change that was not made.
-pub(super) fn refused(why: &Refusal, sql: &str) -> Answer {
+pub(super) fn not_made(why: &Refusal, sql: &str) -> Box<Answer> {
     match why {
-        Refusal::Wrong(error) if error.kind() == ErrorKind::User => {
-            json(StatusCode::BAD_REQUEST, &OrderErrorDocument::of(error, sql))
-        }
-        Refusal::Wrong(error) => refusal(status_of(error), error),
-        Refusal::Unknown(error) => refusal(StatusCode::NOT_FOUND, error),
+        Refusal::Wrong(error) if error.kind() == ErrorKind::User => wrong_order(error, sql),
+        Refusal::Wrong(error) => failed(error),
+        Refusal::Unknown(error) => refused(StatusCode::NOT_FOUND, error),
         Refusal::Conflict(error) | Refusal::Undone(error) => match error.kind() {
-            ErrorKind::Internal => refusal(StatusCode::INTERNAL_SERVER_ERROR, error),
+            ErrorKind::Internal => failed(error),
             // A client must not send it again by itself.
-            _ => refusal(StatusCode::CONFLICT, error),
+            _ => refused(StatusCode::CONFLICT, error),
         },
     }
 }

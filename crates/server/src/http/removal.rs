@@ -2,14 +2,13 @@
 
 use std::sync::Arc;
 
-use anabranch_model::Error;
 use hyper::StatusCode;
 use hyper::body::Bytes;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::answers::{Answer, Api, json, refusal};
-use super::reconfigure::{on_thread, refused};
+use super::answers::{Answered, Api, REQUEST, json, on_thread, parsed, refused};
+use super::reconfigure::not_made;
 
 /// The request to remove a job.
 #[derive(Debug, Default, Deserialize, JsonSchema)]
@@ -26,21 +25,13 @@ pub(super) struct Removed {
 }
 
 /// Answers the request to remove a job.
-pub(super) async fn remove(api: Arc<Api>, name: String, body: &Bytes) -> Answer {
-    let order = match body.is_empty() {
-        true => Ok(RemovalOrder::default()),
-        false => serde_json::from_slice(body),
-    };
-    let RemovalOrder { discard_state } = match order {
-        Ok(order) => order,
-        Err(error) => {
-            let error = Error::user(format!("the body is not a request to remove a job: {error}"));
-            return refusal(StatusCode::BAD_REQUEST, &error.remedy("send nothing, or {\"discard_state\": true}"));
-        }
-    };
-    on_thread(api, "remove", move |api| match api.jobs.remove(&name, discard_state) {
-        Ok(()) => json(StatusCode::OK, &Removed { name }),
-        Err(why) => refused(&why, ""),
+pub(super) async fn remove(api: Arc<Api>, name: String, body: &Bytes) -> Answered {
+    let body: &[u8] = if body.is_empty() { b"{}" } else { body };
+    let order = parsed(body, "a request to remove a job", "nothing, or {\"discard_state\": true}");
+    let RemovalOrder { discard_state } = order.map_err(|error| refused(StatusCode::BAD_REQUEST, &error))?;
+    on_thread("remove", REQUEST, move || {
+        api.jobs.remove(&name, discard_state).map_err(|why| not_made(&why, ""))?;
+        Ok(json(StatusCode::OK, &Removed { name }))
     })
-    .await
+    .await?
 }

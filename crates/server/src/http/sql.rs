@@ -10,11 +10,11 @@ use anabranch_model::Error;
 use hyper::StatusCode;
 use hyper::body::Bytes;
 use schemars::JsonSchema;
+use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
-use super::answers::{Answer, Api, json, refusal};
+use super::answers::{Answer, Answered, Api, REQUEST, json, on_thread, parsed, refused};
 use super::documents::{ErrorDocument, PlanDocument};
-use super::reconfigure::on_thread;
 use crate::report::position;
 use crate::{Engine, Session, Settings, Step, complete as completed, split_statements};
 
@@ -74,27 +74,20 @@ pub(super) struct Completions {
     items: Vec<String>,
 }
 
-pub(super) fn wrong_body(error: &serde_json::Error, form: &str) -> Answer {
-    let error = Error::user(format!("the body is not what this path takes: {error}"));
-    refusal(StatusCode::BAD_REQUEST, &error.remedy(format!("send {form}")))
+fn taken<T: DeserializeOwned>(body: &[u8], form: &str) -> Result<T, Box<Answer>> {
+    parsed(body, "what this path takes", form).map_err(|error| refused(StatusCode::BAD_REQUEST, &error))
 }
 
-fn without_engine() -> Answer {
-    let error = Error::user("this process has no statements of its job, and plans none");
-    refusal(StatusCode::CONFLICT, &error.remedy("send it to a coordinator, or to anabranch serve"))
+fn engine(api: &Api) -> Result<Engine, Box<Answer>> {
+    let none = || Error::user("this process has no statements of its job, and plans none");
+    let none = || none().remedy("send it to a coordinator, or to anabranch serve");
+    api.jobs.engine().ok_or_else(|| refused(StatusCode::CONFLICT, &none()))
 }
 
 /// Answers whether statements can run, and how.
-pub(super) async fn check(api: Arc<Api>, body: Bytes) -> Answer {
-    let order: CheckOrder = match serde_json::from_slice(&body) {
-        Ok(order) => order,
-        Err(error) => return wrong_body(&error, "{\"sql\": \"STATEMENTS\", \"settings\": {\"OPTION\": \"VALUE\"}}"),
-    };
-    on_thread(api, "check", move |api| match api.jobs.engine() {
-        Some(engine) => json(StatusCode::OK, &checked(&engine, order)),
-        None => without_engine(),
-    })
-    .await
+pub(super) async fn check(api: Arc<Api>, body: Bytes) -> Answered {
+    let order: CheckOrder = taken(&body, "{\"sql\": \"STATEMENTS\", \"settings\": {\"OPTION\": \"VALUE\"}}")?;
+    on_thread("check", REQUEST, move || Ok(json(StatusCode::OK, &checked(&engine(&api)?, order)))).await?
 }
 
 fn checked(engine: &Engine, order: CheckOrder) -> Checked {
@@ -120,22 +113,16 @@ fn checked(engine: &Engine, order: CheckOrder) -> Checked {
 }
 
 /// Answers what may be written at a place.
-pub(super) async fn complete(api: Arc<Api>, body: Bytes) -> Answer {
-    let order: CompleteOrder = match serde_json::from_slice(&body) {
-        Ok(order) => order,
-        Err(error) => return wrong_body(&error, "{\"sql\": \"TEXT\", \"cursor\": PLACE}"),
-    };
-    on_thread(api, "complete", move |api| match api.jobs.engine() {
-        Some(engine) => {
-            let cursor = byte_of(&order.sql, order.cursor);
-            let vocabulary = declared(engine, &order.sql, cursor).map(|session| session.vocabulary());
-            let (from, items) = completed(&vocabulary.unwrap_or_default(), &order.sql, cursor);
-            let from = order.sql[..from].encode_utf16().count();
-            json(StatusCode::OK, &Completions { from, items })
-        }
-        None => without_engine(),
+pub(super) async fn complete(api: Arc<Api>, body: Bytes) -> Answered {
+    let order: CompleteOrder = taken(&body, "{\"sql\": \"TEXT\", \"cursor\": PLACE}")?;
+    on_thread("complete", REQUEST, move || {
+        let cursor = byte_of(&order.sql, order.cursor);
+        let vocabulary = declared(engine(&api)?, &order.sql, cursor).map(|session| session.vocabulary());
+        let (from, items) = completed(&vocabulary.unwrap_or_default(), &order.sql, cursor);
+        let from = order.sql[..from].encode_utf16().count();
+        Ok(json(StatusCode::OK, &Completions { from, items }))
     })
-    .await
+    .await?
 }
 
 /// The byte at which a unit of UTF-16 begins; the end if the text is shorter.

@@ -11,9 +11,8 @@ use hyper::StatusCode;
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use super::answers::{Answer, Api, json, refusal, status_of};
+use super::answers::{Answered, Api, REQUEST, failed, json, on_thread, refused};
 use super::query::Parameters;
-use super::reconfigure::on_thread;
 use crate::{StateRows, read_state, watermark_ms};
 
 /// Rows of an operator that are given.
@@ -59,29 +58,21 @@ struct RowsDocument {
 }
 
 /// Answers with the state of a job: `operator` asks for rows of one, `column` and `key` for those of a key.
-pub(super) async fn state(api: Arc<Api>, name: String, parameters: Parameters) -> Answer {
-    let store = match api.job(&name) {
-        Ok(job) => job.store(),
-        Err(answer) => return *answer,
-    };
-    let Some(store) = store else {
+pub(super) async fn state(api: Arc<Api>, name: String, parameters: Parameters) -> Answered {
+    let store = api.job(&name)?.store().ok_or_else(|| {
         let error = Error::user("the job keeps no checkpoints, so its state cannot be read");
         let remedy = "set a directory for them: SET 'checkpoint-directory' = '...'";
-        return refusal(StatusCode::CONFLICT, &error.remedy(remedy));
-    };
-    let operator = match parameters.number("operator") {
-        Ok(operator) => operator,
-        Err(answer) => return *answer,
-    };
+        refused(StatusCode::CONFLICT, &error.remedy(remedy))
+    })?;
+    let operator = parameters.number("operator")?;
     let keys: Vec<(String, String)> = match (parameters.text("column"), parameters.text("key")) {
         (Some(column), Some(key)) => vec![(column.to_owned(), key.to_owned())],
         _ => Vec::new(),
     };
-    let reading = Arc::clone(&api.reading);
-    on_thread(api, "state", move |_| {
-        let Ok(_alone) = reading.try_lock() else {
+    on_thread("state", REQUEST, move || {
+        let Ok(_alone) = api.reading.try_lock() else {
             let error = Error::outside("the state of another job, or of this one, is being read");
-            return refusal(StatusCode::SERVICE_UNAVAILABLE, &error.remedy("ask again in a second"));
+            return Err(refused(StatusCode::SERVICE_UNAVAILABLE, &error.remedy("ask again in a second")));
         };
         let mut read = document(&store, operator, &keys);
         for _ in 1..ATTEMPTS {
@@ -91,12 +82,9 @@ pub(super) async fn state(api: Arc<Api>, name: String, parameters: Parameters) -
             }
             read = document(&store, operator, &keys);
         }
-        match read {
-            Ok(document) => json(StatusCode::OK, &document),
-            Err(error) => refusal(status_of(&error), &error),
-        }
+        read.map(|document| json(StatusCode::OK, &document)).map_err(|error| failed(&error))
     })
-    .await
+    .await?
 }
 
 fn document(store: &Store, operator: Option<u32>, keys: &[(String, String)]) -> Result<StateDocument> {

@@ -9,6 +9,7 @@ use anabranch_model::{Error, Nanos, Result};
 use super::super::messages::{FromCluster, FromProcess, Leader};
 use super::WorkerOptions;
 use crate::control::{Connection, Event, Security, connect};
+use crate::threads::spawn;
 
 /// Time to connect to a coordinator.
 const CONNECT: Duration = Duration::from_secs(10);
@@ -57,8 +58,7 @@ impl Link {
                 anabranch_model::pause(AGAIN);
             }
         };
-        let thread = std::thread::Builder::new().name("coordinator".into()).spawn(run);
-        thread.map_err(|error| Error::outside(format!("cannot start a thread: {error}")))?;
+        spawn("coordinator", run)?;
         let coordinator = coordinator.to_owned();
         Ok(Link { coordinator, connection: None, leads: None, heard: Nanos(0), answered: None, failed: false })
     }

@@ -16,12 +16,13 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use super::super::answers::{Answer, Api, no_thread, refusal};
+use super::super::answers::{Answered, Api, no_thread, refused};
 use super::super::body::{Body, ClientLeft, Events, event};
 use super::super::documents::ErrorDocument;
 use super::super::live::of_events;
-use super::{is_declaration, without_engine, wrong_body};
+use super::{engine, is_declaration, taken};
 use crate::report::position;
+use crate::threads::spawn;
 use crate::{Engine, Query, Session, Settings, split_statements};
 
 /// Previews that run at the same time.
@@ -78,25 +79,20 @@ impl Drop for Slot {
 }
 
 /// Answers with the first rows of a query, as they come.
-pub(in crate::http) fn preview(api: Arc<Api>, body: &Bytes) -> Answer {
-    let order: PreviewOrder = match serde_json::from_slice(body) {
-        Ok(order) => order,
-        Err(error) => return wrong_body(&error, "{\"sql\": \"STATEMENTS\", \"rows\": 100, \"seconds\": 10}"),
-    };
-    let Some(engine) = api.jobs.engine() else { return without_engine() };
+pub(in crate::http) fn preview(api: Arc<Api>, body: &Bytes) -> Answered {
+    let order: PreviewOrder = taken(body, "{\"sql\": \"STATEMENTS\", \"rows\": 100, \"seconds\": 10}")?;
+    let engine = engine(&api)?;
     let Some(place) = Slot::acquire() else {
         let error = Error::outside(format!("{PREVIEWS_MAX} previews run already"));
-        return refusal(StatusCode::SERVICE_UNAVAILABLE, &error.remedy("wait until one has ended"));
+        return Err(refused(StatusCode::SERVICE_UNAVAILABLE, &error.remedy("wait until one has ended")));
     };
     let (events, body) = Body::events();
     let run = move || {
         let _place = place;
         run(&api, engine, &order, &events);
     };
-    match std::thread::Builder::new().name("preview".into()).spawn(run) {
-        Ok(_) => of_events(body),
-        Err(error) => no_thread(&error),
-    }
+    spawn("preview", run).map_err(no_thread)?;
+    Ok(of_events(body))
 }
 
 fn run(api: &Api, engine: Engine, order: &PreviewOrder, events: &Events) {
