@@ -13,28 +13,11 @@ const SPAN: Duration = Duration::from_secs(5);
 /// Time between two samples.
 pub(super) const SAMPLE: Duration = Duration::from_secs(1);
 
-/// Counters of one task at one moment.
-#[derive(Clone, Copy, Debug, Default)]
-struct Counted {
-    /// When, by the clock of the task's process.
-    at: Nanos,
-    rows_in: u64,
-    bytes_in: u64,
-    rows_out: u64,
-    busy_ns: u64,
-    idle_ns: u64,
-    backpressured_ns: u64,
-    cpu_ns: u64,
-    lookups: LookupReading,
-    late: u64,
-    malformed: u64,
-    untimed: u64,
-}
-
+/// The tasks of a job at one moment.
 #[derive(Clone, Debug)]
 struct Sample {
     at: Nanos,
-    tasks: BTreeMap<TaskId, Counted>,
+    tasks: BTreeMap<TaskId, TaskMetrics>,
 }
 
 /// The samples of one job.
@@ -78,32 +61,6 @@ pub(crate) struct Shares {
     pub(crate) backpressured: f64,
 }
 
-impl From<&TaskMetrics> for Counted {
-    fn from(task: &TaskMetrics) -> Self {
-        Counted {
-            at: task.at,
-            rows_in: task.rows_in,
-            bytes_in: task.bytes_in,
-            rows_out: task.rows_out,
-            busy_ns: task.busy_ns,
-            idle_ns: task.idle_ns,
-            backpressured_ns: task.backpressured_ns,
-            cpu_ns: task.cpu_ns,
-            lookups: task.lookups.unwrap_or_default(),
-            late: task.late_rows,
-            malformed: task.malformed_rows,
-            untimed: task.rows_without_event_time,
-        }
-    }
-}
-
-impl Sample {
-    fn of(reading: &Reading) -> Self {
-        let tasks = reading.tasks.iter().map(|task| (task.metrics.task, Counted::from(&task.metrics)));
-        Sample { at: reading.at, tasks: tasks.collect() }
-    }
-}
-
 impl History {
     /// Keeps a sample, and drops the ones that are no longer needed.
     pub(crate) fn push(&mut self, reading: &Reading) {
@@ -111,60 +68,62 @@ impl History {
         while self.0.get(1).is_some_and(|second| second.at.plus(SPAN) <= reading.at) {
             self.0.pop_front();
         }
-        self.0.push_back(Sample::of(reading));
+        let tasks = reading.tasks.iter().map(|task| (task.metrics.task, task.metrics.clone())).collect();
+        self.0.push_back(Sample { at: reading.at, tasks });
     }
 
     /// Rates since the oldest sample within the span.
     pub(crate) fn rates(&self, reading: &Reading) -> Rates {
-        let now = Sample::of(reading);
-        let within = |sample: &&Sample| sample.at.plus(SPAN) >= now.at;
+        let within = |sample: &&Sample| sample.at.plus(SPAN) >= reading.at;
         let Some(before) = self.0.iter().find(within).or(self.0.back()) else { return Rates::default() };
-        let elapsed_ns = now.at.since(before.at);
-        let rate = |(task, counted): (TaskId, Counted)| {
+        let elapsed_ns = reading.at.since(before.at);
+        if elapsed_ns == 0 {
+            return Rates::default();
+        }
+        let none = TaskMetrics::default();
+        let rate = |now: &TaskMetrics| {
             // Counters begin again after a restart, and with a task that is new.
-            let earlier = before.tasks.get(&task).filter(|earlier| earlier.rows_in <= counted.rows_in);
-            let elapsed_ns = earlier.map_or(elapsed_ns, |earlier| between(counted, *earlier, elapsed_ns));
-            (task, rate(counted, earlier.copied().unwrap_or_default(), elapsed_ns))
+            let earlier = before.tasks.get(&now.task).filter(|earlier| earlier.rows_in <= now.rows_in);
+            let elapsed_ns = earlier.map_or(elapsed_ns, |earlier| between(now, earlier, elapsed_ns));
+            (now.task, rate(now, earlier.unwrap_or(&none), elapsed_ns))
         };
-        Rates(if elapsed_ns == 0 { BTreeMap::new() } else { now.tasks.into_iter().map(rate).collect() })
+        Rates(reading.tasks.iter().map(|task| rate(&task.metrics)).collect())
     }
 }
 
 /// The time between two readings. A worker reads the counters of its tasks by its own clock, and less often
 /// while they are idle. If another worker has the task, the clocks cannot be compared.
-fn between(now: Counted, before: Counted, elapsed_ns: u64) -> u64 {
+fn between(now: &TaskMetrics, before: &TaskMetrics, elapsed_ns: u64) -> u64 {
     let read_ns = now.at.since(before.at);
     if (1..2 * elapsed_ns).contains(&read_ns) { read_ns } else { elapsed_ns }
 }
 
-fn rate(now: Counted, before: Counted, elapsed_ns: u64) -> Rate {
-    let per_second = |now: u64, before: u64| now.saturating_sub(before) as f64 * 1e9 / elapsed_ns as f64;
-    let parts = [
-        now.busy_ns.saturating_sub(before.busy_ns),
-        now.idle_ns.saturating_sub(before.idle_ns),
-        now.backpressured_ns.saturating_sub(before.backpressured_ns),
-    ];
+fn rate(now: &TaskMetrics, before: &TaskMetrics, elapsed_ns: u64) -> Rate {
+    let difference = |of: fn(&TaskMetrics) -> u64| of(now).saturating_sub(of(before));
+    let per_second = |of: fn(&TaskMetrics) -> u64| difference(of) as f64 * 1e9 / elapsed_ns as f64;
+    let parts =
+        [difference(|task| task.busy_ns), difference(|task| task.idle_ns), difference(|task| task.backpressured_ns)];
     // A wait is counted when it is over: then it may be longer than the time that passed.
     let all = parts.iter().sum::<u64>().max(elapsed_ns) as f64;
     let [busy, idle, backpressured] = parts.map(|part| part as f64 / all);
     Rate {
-        rows_in: per_second(now.rows_in, before.rows_in),
-        bytes_in: per_second(now.bytes_in, before.bytes_in),
-        rows_out: per_second(now.rows_out, before.rows_out),
+        rows_in: per_second(|task| task.rows_in),
+        bytes_in: per_second(|task| task.bytes_in),
+        rows_out: per_second(|task| task.rows_out),
         shares: Some(Shares { busy, idle, backpressured }),
-        cpu: per_second(now.cpu_ns, before.cpu_ns) / 1e9,
-        calls: per_second(now.lookups.calls, before.lookups.calls),
-        failed_calls: per_second(now.lookups.failures, before.lookups.failures),
-        call_ms: per_second(now.lookups.call_ns, before.lookups.call_ns) / 1e6,
-        misses: per_second(misses(now), misses(before)),
-        late: per_second(now.late, before.late),
-        malformed: per_second(now.malformed, before.malformed),
-        untimed: per_second(now.untimed, before.untimed),
+        cpu: per_second(|task| task.cpu_ns) / 1e9,
+        calls: per_second(|task| lookups(task).calls),
+        failed_calls: per_second(|task| lookups(task).failures),
+        call_ms: per_second(|task| lookups(task).call_ns) / 1e6,
+        misses: per_second(|task| lookups(task).keys.saturating_sub(lookups(task).hits)),
+        late: per_second(|task| task.late_rows),
+        malformed: per_second(|task| task.malformed_rows),
+        untimed: per_second(|task| task.rows_without_event_time),
     }
 }
 
-fn misses(of: Counted) -> u64 {
-    of.lookups.keys.saturating_sub(of.lookups.hits)
+fn lookups(task: &TaskMetrics) -> LookupReading {
+    task.lookups.unwrap_or_default()
 }
 
 impl Rates {
@@ -180,30 +139,30 @@ mod tests {
 
     #[test]
     fn time_passes_from_reading_to_reading() {
-        let at = |ms: u64| Counted { at: Nanos(ms), ..Counted::default() };
-        assert_eq!(between(at(7_000), at(3_000), 5_000), 4_000);
-        assert_eq!(between(at(3_000), at(3_000), 5_000), 5_000, "no new reading");
-        assert_eq!(between(at(3_000), at(9_000), 5_000), 5_000, "of another clock");
-        assert_eq!(between(at(90_000), at(3_000), 5_000), 5_000, "of another clock");
+        let at = |ms: u64| TaskMetrics { at: Nanos(ms), ..TaskMetrics::default() };
+        assert_eq!(between(&at(7_000), &at(3_000), 5_000), 4_000);
+        assert_eq!(between(&at(3_000), &at(3_000), 5_000), 5_000, "no new reading");
+        assert_eq!(between(&at(3_000), &at(9_000), 5_000), 5_000, "of another clock");
+        assert_eq!(between(&at(90_000), &at(3_000), 5_000), 5_000, "of another clock");
     }
 
     #[test]
     fn a_rate_is_a_difference_over_time_and_shares_are_parts_of_it() {
         let second = 1_000_000_000;
-        let before = Counted { rows_in: 100, bytes_in: 1000, busy_ns: second, ..Counted::default() };
-        let now = Counted {
+        let before = TaskMetrics { rows_in: 100, bytes_in: 1000, busy_ns: second, ..TaskMetrics::default() };
+        let now = TaskMetrics {
             rows_in: 500,
             bytes_in: 3000,
             rows_out: 50,
             busy_ns: 2 * second,
             backpressured_ns: second / 2,
-            ..before
+            ..before.clone()
         };
         let shares = Some(Shares { busy: 0.5, idle: 0.0, backpressured: 0.25 });
         let expected = Rate { rows_in: 200.0, bytes_in: 1000.0, rows_out: 25.0, shares, ..Rate::default() };
-        assert_eq!(rate(now, before, 2 * second), expected);
+        assert_eq!(rate(&now, &before, 2 * second), expected);
         // A wait of eight seconds has just ended.
-        let after_wait = rate(Counted { idle_ns: 8 * second, ..before }, before, 2 * second);
+        let after_wait = rate(&TaskMetrics { idle_ns: 8 * second, ..before.clone() }, &before, 2 * second);
         assert_eq!(after_wait.shares, Some(Shares { busy: 0.0, idle: 1.0, backpressured: 0.0 }));
     }
 }

@@ -2,14 +2,13 @@
 
 mod documents;
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use anabranch_dataflow::Plan;
 use anabranch_model::{EventTime, LatencySummary, TaskMetrics};
 
-use super::super::jobs::{JobState, Reading};
-use super::super::rates::{Rate, Rates};
+use super::super::jobs::{JobState, Placed, Reading};
+use super::super::rates::{Rate, Rates, Shares};
 use crate::why::Why;
 pub(in crate::http) use documents::HistoryFrame;
 
@@ -70,27 +69,15 @@ pub(super) struct CheckpointFrame {
     pub(super) bytes: u64,
 }
 
-/// A stage: sums and means over its tasks.
+/// A stage.
 #[derive(Clone, Copy, Debug)]
 struct StageFrame {
+    tasks: u32,
     rows_in: u64,
     rows_out: u64,
-    watermark: EventTime,
-    epoch: u64,
-    late_rows: u64,
     malformed_rows: u64,
-    tasks: u32,
-    rows_in_per_second: f32,
-    rows_out_per_second: f32,
-    queue_rows: u32,
-    oldest_queued_ms: u32,
-    p99_ms: f32,
-    cpu: f32,
-    busy: u8,
-    idle: u8,
-    backpressured: u8,
     busiest: u8,
-    queue: u8,
+    load: LoadFrame,
 }
 
 /// A task.
@@ -100,6 +87,13 @@ pub(super) struct TaskFrame {
     task: u32,
     worker: u32,
     thread: u32,
+    load: LoadFrame,
+}
+
+/// What one task does, or several: sums, means of the shares of time, and the task that is the furthest
+/// behind.
+#[derive(Clone, Copy, Debug)]
+struct LoadFrame {
     rows_in_per_second: f32,
     rows_out_per_second: f32,
     queue_rows: u32,
@@ -114,6 +108,9 @@ pub(super) struct TaskFrame {
     backpressured: u8,
     queue: u8,
 }
+
+/// A task with its rates.
+type Rated<'a> = (&'a TaskMetrics, Rate);
 
 /// A share of 1 in percent.
 fn percent(share: f64) -> u8 {
@@ -124,39 +121,34 @@ fn small(number: u64) -> u32 {
     u32::try_from(number).unwrap_or(u32::MAX)
 }
 
-fn p99_ms(latency: &LatencySummary) -> f32 {
-    latency.p99_us as f32 / 1e3
-}
-
 impl Frame {
     pub(super) fn of(number: u64, plan: &Plan, reading: &Reading, rates: &Rates, why: Why) -> Frame {
         let mut workers: Vec<String> = reading.tasks.iter().map(|placed| placed.worker.clone()).collect();
         workers.sort();
         workers.dedup();
-        let tasks: Vec<(&TaskMetrics, Rate)> =
+        let tasks: Vec<Rated<'_>> =
             reading.tasks.iter().map(|placed| (&placed.metrics, rates.of(&placed.metrics))).collect();
-        let mut stages: BTreeMap<u32, (StageFrame, [f64; 3])> = BTreeMap::new();
-        for (task, rate) in &tasks {
-            let (frame, sums) = stages.entry(task.task.stage.0).or_insert_with(|| (StageFrame::none(), [0.0; 3]));
-            frame.add(task, rate, sums);
+        let mut of_stages: Vec<Vec<&Rated<'_>>> = vec![Vec::new(); plan.stages.len()];
+        for task in &tasks {
+            of_stages.get_mut(task.0.task.stage.0 as usize).into_iter().for_each(|stage| stage.push(task));
         }
-        let count = plan.stages.len();
-        let stage = |at: usize| {
-            stages.remove(&(at as u32)).map_or_else(StageFrame::nothing, |(frame, sums)| frame.with_means(sums))
-        };
-        let stages: Box<[StageFrame]> = (0..count).map(stage).collect();
         let worker = |name: &String| small(workers.binary_search(name).unwrap_or_default() as u64);
-        let own = reading.tasks.iter().zip(&tasks);
-        let task_frames = own.map(|(placed, (task, rate))| TaskFrame::of(task, rate, worker(&placed.worker))).collect();
+        let task = |(placed, rated): (&Placed, &Rated<'_>)| TaskFrame {
+            stage: rated.0.task.stage.0,
+            task: rated.0.task.index,
+            worker: worker(&placed.worker),
+            thread: rated.0.thread.unwrap_or_default(),
+            load: LoadFrame::of(&[rated]),
+        };
         Frame {
             number,
             at_ms: reading.wall_ms,
             seconds: 1,
             job: JobFrame::of(plan, reading, &tasks),
             names: plan.stages.iter().map(|stage| stage.name.clone()).collect(),
+            stages: of_stages.iter().map(|tasks| StageFrame::of(tasks)).collect(),
+            tasks: reading.tasks.iter().zip(&tasks).map(task).collect(),
             workers: workers.into(),
-            stages,
-            tasks: task_frames,
             why: Arc::new(why),
         }
     }
@@ -208,13 +200,16 @@ impl Frame {
         all.job.rows_written_per_second = mean(&|frame| frame.job.rows_written_per_second);
         for (at, stage) in all.stages.iter_mut().enumerate() {
             let others = || frames.iter().filter_map(|frame| frame.stages.get(at));
-            stage.rows_in_per_second = mean(&|frame| frame.stages.get(at).map_or(0.0, |of| of.rows_in_per_second));
-            stage.rows_out_per_second = mean(&|frame| frame.stages.get(at).map_or(0.0, |of| of.rows_out_per_second));
+            let mean = |rate: fn(&LoadFrame) -> f32| {
+                mean(&|frame| frame.stages.get(at).map_or(0.0, |stage| rate(&stage.load)))
+            };
+            stage.load.rows_in_per_second = mean(|load| load.rows_in_per_second);
+            stage.load.rows_out_per_second = mean(|load| load.rows_out_per_second);
             let largest = |of: fn(&StageFrame) -> u8| others().map(of).max().unwrap_or_default();
             stage.busiest = largest(|of| of.busiest);
-            stage.queue = largest(|of| of.queue);
-            stage.backpressured = largest(|of| of.backpressured);
-            stage.oldest_queued_ms = others().map(|of| of.oldest_queued_ms).max().unwrap_or_default();
+            stage.load.queue = largest(|of| of.load.queue);
+            stage.load.backpressured = largest(|of| of.load.backpressured);
+            stage.load.oldest_queued_ms = others().map(|of| of.load.oldest_queued_ms).max().unwrap_or_default();
         }
         // A problem that lasted for a while must be visible.
         if all.why.text.is_empty()
@@ -233,7 +228,7 @@ impl Frame {
 }
 
 impl JobFrame {
-    fn of(plan: &Plan, reading: &Reading, tasks: &[(&TaskMetrics, Rate)]) -> JobFrame {
+    fn of(plan: &Plan, reading: &Reading, tasks: &[Rated<'_>]) -> JobFrame {
         let status = &reading.status;
         let sources = || tasks.iter().filter(|(task, _)| task.is_source);
         let sinks = || tasks.iter().filter(|(task, _)| task.is_sink);
@@ -281,85 +276,44 @@ impl JobFrame {
 }
 
 impl StageFrame {
-    fn none() -> StageFrame {
+    fn of(tasks: &[&Rated<'_>]) -> StageFrame {
+        let sum = |of: fn(&TaskMetrics) -> u64| tasks.iter().map(|(task, _)| of(task)).sum();
+        let busy = tasks.iter().filter_map(|(_, rate)| rate.shares).map(|shares| percent(shares.busy));
         StageFrame {
-            rows_in: 0,
-            rows_out: 0,
-            watermark: EventTime::MAX,
-            epoch: u64::MAX,
-            late_rows: 0,
-            malformed_rows: 0,
-            tasks: 0,
-            rows_in_per_second: 0.0,
-            rows_out_per_second: 0.0,
-            queue_rows: 0,
-            oldest_queued_ms: 0,
-            p99_ms: 0.0,
-            cpu: 0.0,
-            busy: 0,
-            idle: 0,
-            backpressured: 0,
-            busiest: 0,
-            queue: 0,
+            tasks: small(tasks.len() as u64),
+            rows_in: sum(|task| task.rows_in),
+            rows_out: sum(|task| task.rows_out),
+            malformed_rows: sum(|task| task.malformed_rows),
+            busiest: busy.max().unwrap_or_default(),
+            load: LoadFrame::of(tasks),
         }
-    }
-
-    /// A further task. The shares of its time are added to `sums`.
-    fn add(&mut self, task: &TaskMetrics, rate: &Rate, sums: &mut [f64; 3]) {
-        self.tasks += 1;
-        self.rows_in += task.rows_in;
-        self.rows_out += task.rows_out;
-        self.watermark = self.watermark.min(task.watermark);
-        self.epoch = self.epoch.min(task.epoch);
-        self.late_rows += task.late_rows;
-        self.malformed_rows += task.malformed_rows;
-        self.rows_in_per_second += rate.rows_in as f32;
-        self.rows_out_per_second += rate.rows_out as f32;
-        self.queue_rows = self.queue_rows.saturating_add(small(task.queue_rows));
-        self.oldest_queued_ms = self.oldest_queued_ms.max(small(task.oldest_queued_ns / 1_000_000));
-        self.p99_ms = self.p99_ms.max(p99_ms(&task.latency));
-        self.cpu += rate.cpu as f32;
-        self.queue = self.queue.max(percent(task.queue_share));
-        let Some(shares) = rate.shares else { return };
-        sums[0] += shares.busy;
-        sums[1] += shares.idle;
-        sums[2] += shares.backpressured;
-        self.busiest = self.busiest.max(percent(shares.busy));
-    }
-
-    /// A stage without tasks has reached nothing.
-    fn nothing() -> StageFrame {
-        StageFrame { watermark: EventTime::MIN, epoch: 0, ..StageFrame::none() }
-    }
-
-    fn with_means(self, sums: [f64; 3]) -> StageFrame {
-        let [busy, idle, backpressured] = sums.map(|sum| percent(sum / f64::from(self.tasks.max(1))));
-        StageFrame { busy, idle, backpressured, ..self }
     }
 }
 
-impl TaskFrame {
-    fn of(task: &TaskMetrics, rate: &Rate, worker: u32) -> TaskFrame {
-        let share =
-            |of: fn(&super::super::rates::Shares) -> f64| rate.shares.as_ref().map_or(0, |shares| percent(of(shares)));
-        TaskFrame {
-            stage: task.task.stage.0,
-            task: task.task.index,
-            worker,
-            thread: task.thread.unwrap_or_default(),
-            rows_in_per_second: rate.rows_in as f32,
-            rows_out_per_second: rate.rows_out as f32,
-            queue_rows: small(task.queue_rows),
-            oldest_queued_ms: small(task.oldest_queued_ns / 1_000_000),
-            watermark: task.watermark,
-            late_rows: task.late_rows,
-            epoch: task.epoch,
-            p99_ms: p99_ms(&task.latency),
-            cpu: rate.cpu as f32,
+impl LoadFrame {
+    /// Without tasks, the watermark is the first one and the epoch is 0.
+    fn of(tasks: &[&Rated<'_>]) -> LoadFrame {
+        let counters = || tasks.iter().map(|(task, _)| *task);
+        let largest = |of: fn(&TaskMetrics) -> u64| counters().map(of).max().unwrap_or_default();
+        let rates = |of: fn(&Rate) -> f64| tasks.iter().map(|(_, rate)| of(rate) as f32).sum();
+        let share = |of: fn(&Shares) -> f64| {
+            let shares = tasks.iter().filter_map(|(_, rate)| rate.shares.as_ref());
+            percent(shares.map(of).sum::<f64>() / tasks.len().max(1) as f64)
+        };
+        LoadFrame {
+            rows_in_per_second: rates(|rate| rate.rows_in),
+            rows_out_per_second: rates(|rate| rate.rows_out),
+            queue_rows: small(counters().map(|task| task.queue_rows).sum()),
+            oldest_queued_ms: small(largest(|task| task.oldest_queued_ns) / 1_000_000),
+            watermark: counters().map(|task| task.watermark).min().unwrap_or(EventTime::MIN),
+            late_rows: counters().map(|task| task.late_rows).sum(),
+            epoch: counters().map(|task| task.epoch).min().unwrap_or_default(),
+            p99_ms: largest(|task| task.latency.p99_us) as f32 / 1e3,
+            cpu: rates(|rate| rate.cpu),
             busy: share(|shares| shares.busy),
             idle: share(|shares| shares.idle),
             backpressured: share(|shares| shares.backpressured),
-            queue: percent(task.queue_share),
+            queue: counters().map(|task| percent(task.queue_share)).max().unwrap_or_default(),
         }
     }
 }

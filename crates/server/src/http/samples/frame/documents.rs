@@ -8,7 +8,7 @@ use serde_json::{Map, Value, json};
 use super::super::super::description::OpenObject;
 use super::super::super::documents::known_ms;
 use super::super::super::jobs::JobState;
-use super::{Frame, JobFrame, StageFrame, TaskFrame};
+use super::{Frame, JobFrame, LoadFrame, StageFrame, TaskFrame};
 use crate::why::Verdict;
 
 /// A sample.
@@ -145,35 +145,28 @@ impl JobFrame {
 
 impl StageFrame {
     fn document(&self, name: &str) -> Value {
-        json!({
-            "name": name,
-            "tasks": self.tasks,
-            "rows_in": self.rows_in,
-            "rows_out": self.rows_out,
-            "rows_in_per_second": rounded(self.rows_in_per_second),
-            "rows_out_per_second": rounded(self.rows_out_per_second),
-            "busy": share(self.busy),
-            "idle": share(self.idle),
-            "backpressured": share(self.backpressured),
-            "busiest": share(self.busiest),
-            "queue_share": share(self.queue),
-            "queue_rows": self.queue_rows,
-            "oldest_queued_ms": self.oldest_queued_ms,
-            "watermark_ms": watermark(self.watermark),
-            "late_rows": self.late_rows,
-            "malformed_rows": self.malformed_rows,
-            "epoch": self.epoch,
-            "p99_ms": rounded(self.p99_ms),
-            "cpu_share": rounded(self.cpu),
-        })
+        let mut document = self.load.document();
+        document["name"] = json!(name);
+        document["tasks"] = json!(self.tasks);
+        document["rows_in"] = json!(self.rows_in);
+        document["rows_out"] = json!(self.rows_out);
+        document["malformed_rows"] = json!(self.malformed_rows);
+        document["busiest"] = json!(share(self.busiest));
+        document
     }
 }
 
 impl TaskFrame {
     fn document(&self, worker: &str) -> Value {
+        let mut document = self.load.document();
+        (document["worker"], document["thread"]) = (json!(worker), json!(self.thread));
+        document
+    }
+}
+
+impl LoadFrame {
+    fn document(&self) -> Value {
         json!({
-            "worker": worker,
-            "thread": self.thread,
             "rows_in_per_second": rounded(self.rows_in_per_second),
             "rows_out_per_second": rounded(self.rows_out_per_second),
             "busy": share(self.busy),
