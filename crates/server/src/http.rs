@@ -8,7 +8,6 @@
 //! workers can serve the same API. `docs/http.md` is the guide for users, `docs/openapi.json` the description
 //! for programs, which follows from the routes and from the types of the documents (`description`).
 
-mod alter;
 mod answers;
 mod autoscale;
 mod balance;
@@ -51,7 +50,6 @@ use anabranch_model::{Error, Result};
 use tokio::runtime::Runtime;
 use tokio::sync::watch;
 
-pub(crate) use alter::alter;
 use answers::Api;
 pub use autoscale::ScalingRecords;
 pub use balance::BalanceOrder;
@@ -63,7 +61,7 @@ pub use embedded::Script;
 pub(crate) use embedded::{Embedded, EmbeddedJob, Running};
 pub use functions::FunctionOrder;
 pub use histories::ChangeHistories;
-pub(crate) use jobs::JobState;
+pub(crate) use jobs::{JobState, no_job};
 pub use jobs::{Jobs, Placed, Reading, Refusal, ServedJob};
 pub(crate) use metrics::{Family, Kind, Sample, families};
 pub use orders::{JobOrder, new_submission};

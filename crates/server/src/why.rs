@@ -257,18 +257,13 @@ pub(crate) fn why(look: &Look<'_>) -> Why {
         .or_else(|| events::not_taken(look))
         .or_else(|| events::checkpoint_waits(look))
         .or_else(|| if look.results() == 0 { without_results(look) } else { with_results(look) });
-    match found {
-        Some(found) => finished(look, found),
-        None => Why {
-            verdict: Verdict::Well,
-            text: String::new(),
-            since_ms: None,
-            stage: None,
-            chain: Vec::new(),
-            next: times::next_window(look).map(|(_, next)| next),
-            remedies: Vec::new(),
-        },
-    }
+    let found = found.unwrap_or_else(|| {
+        let next = times::next_window(look).map(|(_, next)| next);
+        Finding { next, ..Finding::new(Verdict::Well, "") }
+    });
+    let chain = chain(look, &found);
+    let Finding { verdict, text, stage, next, remedies, .. } = found;
+    Why { verdict, text, since_ms: None, stage: stage.map(|stage| stage.0), chain, next, remedies }
 }
 
 fn without_results(look: &Look<'_>) -> Option<Finding> {
@@ -292,12 +287,6 @@ fn with_results(look: &Look<'_>) -> Option<Finding> {
         .or_else(|| if quiet() { events::no_longer_read(look) } else { None })
         .or_else(|| events::dropped_now(look))
         .or_else(|| if quiet() { times::aligned(look) } else { None })
-}
-
-fn finished(look: &Look<'_>, found: Finding) -> Why {
-    let chain = chain(look, &found);
-    let Finding { verdict, text, stage, next, remedies, .. } = found;
-    Why { verdict, text, since_ms: None, stage: stage.map(|stage| stage.0), chain, next, remedies }
 }
 
 /// The stages from a table that is written to the one of the cause.

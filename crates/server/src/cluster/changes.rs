@@ -17,7 +17,7 @@ use tracing::{info, warn};
 use super::coordinator::{Shared, leads_no_more};
 use super::record::{Next, Record, State};
 use super::submitted::Submitted;
-use crate::http::{JobOrder, ReconfigureOrder, Refusal, ServedJob as _, alter};
+use crate::http::{ReconfigureOrder, Refusal, ServedJob as _};
 
 /// Pause before another attempt to write a record.
 const AGAIN: Duration = Duration::from_millis(200);
@@ -75,17 +75,9 @@ pub(super) fn not_running(name: &str) -> Refusal {
 }
 
 impl Shared {
-    /// What a job runs.
-    pub(super) fn script(&self, name: &str) -> Result<JobOrder, Refusal> {
-        let job = self.jobs().get(name).cloned();
-        let job = job.ok_or_else(|| Refusal::Unknown(Error::user(format!("there is no job '{name}'"))))?;
-        Ok(job.record().order)
-    }
-
     /// Changes a running job. Waits until that is settled.
     pub(super) fn change(&self, name: &str, order: &ReconfigureOrder) -> Result<Reconfigured, Refusal> {
-        let job = self.jobs().get(name).cloned();
-        let job = job.ok_or_else(|| Refusal::Unknown(Error::user(format!("there is no job '{name}'"))))?;
+        let job = self.find(name)?;
         let _changing = job.changing();
         self.change_held(&job, order)
     }
@@ -109,7 +101,7 @@ impl Shared {
             is_noted = job.write(|record| record.next = Some(noted)).map_err(Refusal::Wrong)?;
             if is_noted { Ok(()) } else { Err(Refusal::Conflict(leads_no_more())) }
         };
-        let done = alter(&live, order, &planned.plan, &moves, Some(&mut note));
+        let done = live.alter(order, &planned.plan, &moves, Some(&mut note));
         if !is_noted {
             return done;
         }
@@ -173,15 +165,7 @@ impl Shared {
         self.decide_text(job).is_ok() && job.decided().is_some_and(|now| now.is_new != before.is_new)
     }
 
-    /// A worker gets no tasks of jobs that start, or gets some again. Returns whether it got none before.
-    pub(super) fn drain(&self, name: &str, is_drained: bool) -> Result<bool, Refusal> {
-        self.worker(name)?;
-        let was_drained = self.cluster.members().drain(name, is_drained);
-        info!(worker = name, drained = is_drained, "worker drained, or its drain undone");
-        Ok(was_drained)
-    }
-
-    fn worker(&self, name: &str) -> Result<WorkerId, Refusal> {
+    pub(super) fn worker(&self, name: &str) -> Result<WorkerId, Refusal> {
         let members = self.cluster.members();
         members.worker(name).ok_or_else(|| Refusal::Unknown(members.unknown(name)))
     }

@@ -25,7 +25,7 @@ use super::served::Served;
 use super::submitted::Submitted;
 use crate::control::Security;
 use crate::http::{
-    ChangeHistories, JobOrder, Jobs, Listener, Refusal, Running, ScalingRecords, ServedJob as _, Server,
+    ChangeHistories, JobOrder, Jobs, Listener, Refusal, Running, ScalingRecords, ServedJob as _, Server, no_job,
 };
 use crate::threads::{lock, spawn};
 use crate::{Engine, Settings};
@@ -161,6 +161,10 @@ impl Coordinator {
 impl Shared {
     pub(super) fn jobs(&self) -> MutexGuard<'_, BTreeMap<String, Arc<Submitted>>> {
         lock(&self.jobs)
+    }
+
+    pub(super) fn find(&self, job: &str) -> Result<Arc<Submitted>, Refusal> {
+        self.jobs().get(job).cloned().ok_or_else(|| Refusal::Unknown(no_job(job)))
     }
 
     /// Plans the statements of a job.

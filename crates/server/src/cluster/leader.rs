@@ -36,7 +36,7 @@ const LOOKS: u32 = 12;
 /// Time to connect to the leader.
 const CONNECT: Duration = Duration::from_millis(500);
 
-/// An entry of the list.
+/// An entry of the list: what a coordinator announces of itself.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(super) struct Entry {
     format: u32,
@@ -45,15 +45,6 @@ pub(super) struct Entry {
     /// Where commands connect.
     pub(super) url: String,
     /// A number that no other coordinator's process has, so no two entries are equal.
-    pub(super) owner: u64,
-}
-
-/// What a coordinator announces of itself.
-#[derive(Clone, Debug)]
-pub(super) struct Own {
-    pub(super) address: SocketAddr,
-    pub(super) url: String,
-    /// See [`Entry::owner`].
     pub(super) owner: u64,
 }
 
@@ -70,6 +61,12 @@ pub(super) enum Watched {
     Gone,
     /// The watch was to end, whatever the leader does.
     Ended,
+}
+
+impl Entry {
+    pub(super) fn new(address: SocketAddr, url: impl Into<String>, owner: u64) -> Entry {
+        Entry { format: FORMAT, address, url: url.into(), owner }
+    }
 }
 
 impl Leaders {
@@ -90,11 +87,9 @@ impl Leaders {
     }
 
     /// The coordinator that announces itself so leads from now on, unless another one was faster.
-    pub(super) fn claim(&self, after: Option<Leader>, own: &Own) -> Result<Option<Leader>> {
+    pub(super) fn claim(&self, after: Option<Leader>, own: &Entry) -> Result<Option<Leader>> {
         let last = after.map_or(0, |Leader(number)| number);
-        let Own { address, url, owner } = own.clone();
-        let entry = Entry { format: FORMAT, address, url, owner };
-        let text = serde_json::to_vec(&entry);
+        let text = serde_json::to_vec(own);
         let text = text.map_err(|error| Error::internal(format!("an entry cannot be written: {error}")))?;
         Ok(self.entries.write(last, &text)?.then_some(Leader(last + 1)))
     }
@@ -202,7 +197,7 @@ mod tests {
         }
         let store = Store::open(place, engine.access()).expect("a store");
         let address = SocketAddr::from(([127, 0, 0, 1], 1));
-        let own = Own { address, url: String::new(), owner: 1 };
+        let own = Entry::new(address, "", 1);
         Leaders::new(store).claim(None, &own).expect("written").expect("it leads");
         check_place(&engine, place).expect("a coordinator was there");
     }
@@ -212,7 +207,7 @@ mod tests {
         let folder = tempfile::tempdir().expect("folder");
         let store = Store::open(folder.path().to_str().expect("text"), Engine::default().access()).expect("a store");
         let leaders = Leaders::new(store);
-        let own = |owner| Own { address: SocketAddr::from(([0, 0, 0, 0], 1)), url: "http://0.0.0.0:2".into(), owner };
+        let own = |owner| Entry::new(SocketAddr::from(([0, 0, 0, 0], 1)), "http://0.0.0.0:2", owner);
         assert_eq!(leaders.claim(None, &own(1)).expect("written"), Some(Leader(1)));
         assert_eq!(leaders.claim(None, &own(1)).expect("an answer that was lost"), Some(Leader(1)));
         assert_eq!(leaders.claim(None, &own(2)).expect("refused"), None);

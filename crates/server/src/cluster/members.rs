@@ -20,7 +20,7 @@ use anabranch_runtime::{Check, Hosted, JobHandle, Link, Occupancy, RemoteWorker,
 use anabranch_state::LocalCopies;
 use tracing::{info, warn};
 
-use super::messages::{FromCluster, FromProcess, Leader};
+use super::messages::{FromCluster, FromProcess, Introduction, Leader};
 use crate::control::{Connection, Event, Incoming, Listener, Security};
 use crate::threads::{lock, spawn};
 pub(crate) use observers::Members;
@@ -221,12 +221,11 @@ impl Shared {
         let mut known: Option<(Connection<FromCluster>, Process)> = None;
         let mut standby = None;
         let started = incoming.start(move |event: Event<FromProcess>| match (event, &known) {
-            (Event::Message(FromProcess::Hello { version, release, name, life, slots, labels, pid }), None) => {
+            (Event::Message(FromProcess::Hello(introduction)), None) => {
                 let Ok(connection) = connection.recv() else { return };
-                if let Err(why) = is_of(version, &release) {
+                if let Err(why) = is_of(introduction.version, &introduction.release) {
                     return connection.send(&FromCluster::Refused { why });
                 }
-                let introduction = Introduction { name, pid, life, slots, labels };
                 match lock(&shared.state).introduce(introduction, &connection) {
                     Ok(process) => known = Some((connection, process)),
                     Err(why) => {
@@ -299,20 +298,11 @@ fn why_unreachable(peer: &Peer, is_open: bool) -> Option<String> {
     }
 }
 
-/// What a process says of the worker that it is.
-struct Introduction {
-    name: String,
-    pid: u32,
-    life: u64,
-    slots: u32,
-    labels: Vec<String>,
-}
-
 impl State {
     /// A process says which worker it is. `Err`: why it cannot join.
     fn introduce(
         &mut self,
-        Introduction { name, pid, life, slots, labels }: Introduction,
+        Introduction { name, pid, life, slots, labels, .. }: Introduction,
         connection: &Connection<FromCluster>,
     ) -> Result<Process, String> {
         if let Some(other) = self.workers.values().find(|known| known.name == name) {

@@ -16,27 +16,11 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub(super) struct Leader(pub(super) u64);
 
-/// From a worker's process, or from a coordinator that stands by.
+/// From a worker's process, or from a coordinator that stands by. Jobs have numbers.
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) enum FromProcess {
     /// The first message.
-    Hello {
-        /// [`MESSAGES_VERSION`](anabranch_runtime::messages::MESSAGES_VERSION) of the process.
-        version: u32,
-        /// The release of the process.
-        release: String,
-        /// The worker's name.
-        name: String,
-        /// When it connected, in nanoseconds since 1970: for a coordinator each connection is another life of
-        /// the worker.
-        life: u64,
-        /// How many tasks of one stage it may have.
-        slots: u32,
-        /// What distinguishes it.
-        labels: Vec<String>,
-        /// Number of the process in its operating system.
-        pid: u32,
-    },
+    Hello(Introduction),
     /// The process listens to other workers here: tasks can be placed at it.
     Ready {
         /// Where: the address that the others reach.
@@ -59,31 +43,33 @@ pub(super) enum FromProcess {
         leader: Option<Leader>,
     },
     /// The tasks of a job run here, or do not any more.
-    Hosts {
-        /// Its number.
-        job: u64,
-        /// The tasks.
-        hosted: Option<Hosted>,
-    },
+    Hosts { job: u64, hosted: Option<Hosted> },
     /// The tasks of a job that a message is for are not here.
-    Missing {
-        /// Its number.
-        job: u64,
-    },
+    Missing { job: u64 },
     /// The first message of another coordinator, which stands by.
-    StandsBy {
-        /// [`MESSAGES_VERSION`](anabranch_runtime::messages::MESSAGES_VERSION) of the process.
-        version: u32,
-        /// The release of the process.
-        release: String,
-    },
+    StandsBy { version: u32, release: String },
     /// Of a job's tasks.
-    Job {
-        /// Its number.
-        job: u64,
-        /// The message.
-        message: FromWorker,
-    },
+    Job { job: u64, message: FromWorker },
+}
+
+/// A process as it says which worker it is.
+#[derive(Debug, Serialize, Deserialize)]
+pub(super) struct Introduction {
+    /// [`MESSAGES_VERSION`](anabranch_runtime::messages::MESSAGES_VERSION) of the process.
+    pub(super) version: u32,
+    /// The release of the process.
+    pub(super) release: String,
+    /// The worker's name.
+    pub(super) name: String,
+    /// When it connected, in nanoseconds since 1970: for a coordinator each connection is another life of the
+    /// worker.
+    pub(super) life: u64,
+    /// How many tasks of one stage it may have.
+    pub(super) slots: u32,
+    /// What distinguishes it.
+    pub(super) labels: Vec<String>,
+    /// Number of the process in its operating system.
+    pub(super) pid: u32,
 }
 
 /// From the coordinator's process.
@@ -97,10 +83,7 @@ pub(super) enum FromCluster {
         silence: Duration,
     },
     /// The worker cannot join, for this reason.
-    Refused {
-        /// Why.
-        why: String,
-    },
+    Refused { why: String },
     /// The answer to a heartbeat; standbys hear it too.
     Leads {
         /// This coordinator, if it leads.
@@ -113,20 +96,11 @@ pub(super) enum FromCluster {
         /// The numbers of the jobs.
         jobs: Vec<u64>,
     },
-    /// For a job's tasks.
-    Job {
-        /// Its number.
-        job: u64,
-        /// The coordinator's term over the job.
-        term: Term,
-        /// The message.
-        message: ToWorker,
-    },
+    /// For a job's tasks. The term is the coordinator's over the job.
+    Job { job: u64, term: Term, message: ToWorker },
     /// A job is over.
     Forget {
-        /// Its number.
         job: u64,
-        /// The coordinator's term over the job.
         term: Term,
         /// It has ended by itself: it will not start again.
         #[serde(default, skip_serializing_if = "std::ops::Not::not")]

@@ -15,8 +15,7 @@ impl Shared {
     pub(super) fn remove(&self, name: &str, discards_state: bool) -> Result<(), Refusal> {
         // No job of this name is accepted until this is done.
         let _taking = lock(&self.taking);
-        let job = self.jobs().get(name).cloned();
-        let job = job.ok_or_else(|| Refusal::Unknown(Error::user(format!("there is no job '{name}'"))))?;
+        let job = self.find(name)?;
         let conflict = |why: String, remedy: String| Err(Refusal::Conflict(Error::user(why).remedy(remedy)));
         match job.state() {
             State::Running => {

@@ -9,7 +9,7 @@ use anabranch_runtime::random_seed;
 use tracing::{info, warn};
 
 use super::coordinator::Shared;
-use super::leader::{Entry, Leaders, Own, Watched, answers, watch};
+use super::leader::{Entry, Leaders, Watched, answers, watch};
 use super::messages::Leader;
 use super::record::State;
 use crate::control::Security;
@@ -26,7 +26,7 @@ const STEP_DOWN: Duration = Duration::from_secs(10);
 pub(super) struct Role {
     leaders: Leaders,
     /// Where others reach it, and where commands do.
-    own: Own,
+    own: Entry,
     /// How it connects to other coordinators.
     security: Security,
     state: Mutex<Present>,
@@ -53,8 +53,8 @@ pub(super) fn of_peers(security: &Security, authority: Option<Vec<u8>>) -> Secur
 }
 
 impl Role {
-    pub(super) fn new(leaders: Leaders, place: (SocketAddr, String), security: Security) -> Role {
-        let own = Own { address: place.0, url: place.1, owner: random_seed() };
+    pub(super) fn new(leaders: Leaders, (address, url): (SocketAddr, String), security: Security) -> Role {
+        let own = Entry::new(address, url, random_seed());
         Role { leaders, own, security, state: Mutex::new(Present::Undecided) }
     }
 
@@ -90,7 +90,7 @@ impl Shared {
     /// Stands by if another coordinator answers, and leads otherwise.
     pub(super) fn decide(self: &Arc<Self>) -> Result<()> {
         // At its own address there was a former process of its own, unless many may have this address.
-        let Own { address, owner, .. } = self.role.own;
+        let Entry { address, owner, .. } = self.role.own;
         let is_other = |entry: &Entry| match entry.address.ip().is_unspecified() {
             true => entry.owner != owner,
             false => entry.address != address,
@@ -109,7 +109,7 @@ impl Shared {
 
     /// Leads after this one, unless another coordinator is faster.
     fn lead(self: &Arc<Self>, after: Option<Leader>) -> Result<()> {
-        let Own { address, url, .. } = &self.role.own;
+        let Entry { address, url, .. } = &self.role.own;
         let Some(own) = self.role.leaders.claim(after, &self.role.own)? else { return Ok(()) };
         info!(address = %address, url, "leads");
         *lock(&self.role.state) = Present::Begins(own);

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use anabranch_model::Result;
 use anabranch_runtime::Reconfigured;
+use tracing::info;
 
 use super::coordinator::Shared;
 use crate::http::{
@@ -48,7 +49,7 @@ impl Jobs for Served {
     }
 
     fn script(&self, job: &str) -> Result<JobOrder, Refusal> {
-        self.0.script(job)
+        Ok(self.0.find(job)?.record().order)
     }
 
     fn engine(&self) -> Option<Engine> {
@@ -68,6 +69,9 @@ impl Jobs for Served {
     }
 
     fn drain(&self, worker: &str, is_drained: bool) -> Result<bool, Refusal> {
-        self.0.drain(worker, is_drained)
+        self.0.worker(worker)?;
+        let was_drained = self.0.cluster.members().drain(worker, is_drained);
+        info!(worker, drained = is_drained, "worker drained, or its drain undone");
+        Ok(was_drained)
     }
 }

@@ -25,7 +25,7 @@ use anabranch_runtime::{Arrival, Hosted, HostedJob, Origin, Premises, Routes};
 use anabranch_state::{LocalCopies, Store};
 use tracing::{info, warn};
 
-use super::messages::{FromCluster, FromProcess};
+use super::messages::{FromCluster, FromProcess, Introduction};
 use crate::Engine;
 use crate::control::{Connection, is_absent};
 use crate::threads::{lock, spawn};
@@ -277,7 +277,7 @@ impl<'a> Process<'a> {
         // A process that connects again is another one for the coordinator, which has counted the one before
         // as lost.
         let life = UNIX_EPOCH.elapsed().map_or(0, |elapsed| elapsed.as_nanos() as u64);
-        connection.send(&FromProcess::Hello {
+        connection.send(&FromProcess::Hello(Introduction {
             version: MESSAGES_VERSION,
             release: env!("CARGO_PKG_VERSION").to_owned(),
             name: self.options.name.clone(),
@@ -285,7 +285,7 @@ impl<'a> Process<'a> {
             slots: self.options.slots,
             labels: self.options.labels.clone(),
             pid: std::process::id(),
-        });
+        }));
         self.links[place].connected(connection, self.clock.now());
         false
     }

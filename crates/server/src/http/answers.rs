@@ -30,7 +30,7 @@ use super::drain::{drain, undrain};
 use super::exposition;
 use super::functions::functions;
 use super::guard::Guard;
-use super::jobs::{JobState, Jobs, Reading, Refusal, ServedJob};
+use super::jobs::{JobState, Jobs, Reading, Refusal, ServedJob, no_job};
 use super::orders::{JobOrder, OrderErrorDocument, Submitted};
 use super::past::{history, plan};
 use super::query::Parameters;
@@ -116,12 +116,11 @@ impl Api {
         let jobs = self.jobs.jobs();
         let names: Vec<String> = jobs.iter().map(|job| format!("'{}'", job.name())).collect();
         jobs.into_iter().find(|job| job.name() == name).ok_or_else(|| {
-            let error = Error::user(format!("there is no job '{name}'"));
             let remedy = match names.is_empty() {
                 true => "there are no jobs yet: submit one".to_owned(),
                 false => format!("the jobs are: {}", names.join(", ")),
             };
-            refused(StatusCode::NOT_FOUND, &error.remedy(remedy))
+            refused(StatusCode::NOT_FOUND, &no_job(name).remedy(remedy))
         })
     }
 }

@@ -28,10 +28,8 @@ pub struct ScalingRecords {
 
 #[derive(Clone)]
 struct Interval {
-    at_ms: i64,
-    observation: Observation,
-    tasks: Option<u32>,
-    text: String,
+    observation: ObservationDocument,
+    decision: Decision,
 }
 
 /// The decisions on the number of tasks of a job that follows its load.
@@ -54,7 +52,7 @@ enum AutoscaleMode {
 }
 
 /// The decision after an interval.
-#[derive(Debug, Serialize, JsonSchema)]
+#[derive(Clone, Debug, Serialize, JsonSchema)]
 struct Decision {
     at_ms: i64,
     /// The number of tasks that each stage is to have. Null: nothing is to change.
@@ -73,7 +71,7 @@ pub(super) struct ObservationList {
 }
 
 /// What was observed in an interval.
-#[derive(Debug, Serialize, JsonSchema)]
+#[derive(Clone, Debug, Serialize, JsonSchema)]
 #[schemars(rename = "Observation")]
 struct ObservationDocument {
     at_ms: i64,
@@ -89,8 +87,10 @@ impl ScalingRecords {
     pub(crate) fn push(&self, job: &str, at_ms: i64, decided: &Decided) {
         let mut jobs = lock(&self.jobs);
         let intervals = jobs.entry(job.to_owned()).or_default();
-        let (observation, text) = (decided.observation.clone(), decided.decision.to_string());
-        intervals.push_back(Interval { at_ms, observation, tasks: decided.tasks(), text });
+        let Observation { graph, sample } = decided.observation.clone();
+        let observation = ObservationDocument { at_ms, graph, sample };
+        let decision = Decision { at_ms, tasks: decided.tasks(), text: decided.decision.to_string() };
+        intervals.push_back(Interval { observation, decision });
         if intervals.len() > KEPT {
             intervals.pop_front();
         }
@@ -107,25 +107,18 @@ fn settings(plan: &Plan) -> BTreeMap<String, String> {
 
 /// The newest decisions, oldest first.
 pub(super) fn autoscale(records: &ScalingRecords, job: &str, plan: &Plan) -> Answer {
-    let intervals = records.of(job);
-    let newest = intervals.into_iter().rev().take(LISTED).rev();
-    let decision = |Interval { at_ms, tasks, text, .. }| Decision { at_ms, tasks, text };
+    let newest = records.of(job).into_iter().rev().take(LISTED).rev();
     let mode = match &plan.options.autoscale {
         None => AutoscaleMode::Off,
         Some(options) if options.observes_only => AutoscaleMode::Observe,
         Some(_) => AutoscaleMode::On,
     };
-    let decisions = newest.map(decision).collect();
+    let decisions = newest.map(|interval| interval.decision).collect();
     json(StatusCode::OK, &Autoscale { mode, settings: settings(plan), decisions })
 }
 
 /// All that was observed, oldest first.
 pub(super) fn observations(records: &ScalingRecords, job: &str, plan: &Plan) -> Answer {
-    let document = |Interval { at_ms, observation: Observation { graph, sample }, .. }| ObservationDocument {
-        at_ms,
-        graph,
-        sample,
-    };
-    let observations = records.of(job).into_iter().map(document).collect();
+    let observations = records.of(job).into_iter().map(|interval| interval.observation).collect();
     json(StatusCode::OK, &ObservationList { settings: settings(plan), observations })
 }

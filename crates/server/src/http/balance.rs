@@ -13,7 +13,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::answers::Api;
-use super::jobs::{Reading, Refusal, ServedJob};
+use super::jobs::{Reading, Refusal, ServedJob, no_job};
 
 /// Pause between two looks at whether the process ends.
 const LOOK: Duration = Duration::from_millis(100);
@@ -136,7 +136,7 @@ impl Counted {
 /// Measures the load of a job's key groups, and decides. Waits as long as the order says.
 pub(super) fn measure(api: &Api, name: &str, order: &BalanceOrder) -> Result<Measured, Refusal> {
     let job = api.jobs.jobs().into_iter().find(|job| job.name() == name);
-    let job = job.ok_or_else(|| Refusal::Unknown(Error::user(format!("there is no job '{name}'"))))?;
+    let job = job.ok_or_else(|| Refusal::Unknown(no_job(name)))?;
     if !(order.seconds > 0.0 && order.seconds <= 600.0) {
         let error = Error::user(format!("the load cannot be measured for {} s", order.seconds));
         return Err(Refusal::Wrong(error.remedy("give more than 0 s, and at most 600 s")));

@@ -7,13 +7,12 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
 use anabranch_dataflow::Plan;
-use anabranch_model::{Clock, Error, Notice, Result, StageId};
+use anabranch_model::{Clock, Error, Notice, PlanVersion, Result, StageId};
 use anabranch_plan::{Planned, fitted_to};
 use anabranch_protocol::membership::{Process, WorkerId};
-use anabranch_runtime::{HERE, HERE_NAME, JobHandle, Reconfigure, Reconfigured};
+use anabranch_runtime::{HERE, HERE_NAME, JobHandle, Moves, Reconfigure, Reconfigured};
 use anabranch_state::{Access, Savepoint, Store};
 
-use super::alter::alter;
 use super::documents::Worker;
 use super::functions::FunctionOrder;
 use super::histories::ChangeHistories;
@@ -39,6 +38,9 @@ pub(crate) struct Running {
     /// When it started, in milliseconds since 1970.
     pub(crate) started_ms: i64,
 }
+
+/// Is told the version that a job's plan will have.
+type Note<'a> = &'a mut dyn FnMut(PlanVersion) -> std::result::Result<(), Refusal>;
 
 /// A job that this process coordinates, as the API serves it.
 #[derive(Clone)]
@@ -153,7 +155,7 @@ impl Embedded {
         let plan = planned.plan.ok_or_else(|| Refusal::Wrong(nothing().remedy("to end the job, stop it")))?;
         check_scaled(&plan).map_err(Refusal::Wrong)?;
         let moves = order.moves(|name| self.job.worker(name))?;
-        let done = alter(&self.job, order, &plan, &moves, None)?;
+        let done = self.job.alter(order, &plan, &moves, None)?;
         if !order.dry_run {
             (script.sql, script.settings) = (sql, settings);
         }
@@ -199,8 +201,26 @@ impl EmbeddedJob {
         Err(Refusal::Conflict(error.remedy(remedy)))
     }
 
+    /// Lets the job continue by the plan of an order, or says what that would do. The plan gets the form in
+    /// which the job keeps most of what it has. If `note` is given, it is called before anything is changed.
+    pub(crate) fn alter(
+        &self,
+        order: &ReconfigureOrder,
+        plan: &Plan,
+        moves: &Moves,
+        note: Option<Note<'_>>,
+    ) -> std::result::Result<Reconfigured, Refusal> {
+        let ReconfigureOrder { allow_lost_state, allow_late, dry_run, .. } = *order;
+        let request =
+            |dry_run| Reconfigure { plan: plan.clone(), moves: moves.clone(), allow_lost_state, allow_late, dry_run };
+        if let Some(note) = note.filter(|_| !dry_run) {
+            note(self.change(request(true))?.next)?;
+        }
+        self.change(request(dry_run))
+    }
+
     /// Changes the job, or says what a change would do.
-    pub(crate) fn change(&self, request: Reconfigure) -> std::result::Result<Reconfigured, Refusal> {
+    fn change(&self, request: Reconfigure) -> std::result::Result<Reconfigured, Refusal> {
         if !request.dry_run {
             self.check()?;
         }

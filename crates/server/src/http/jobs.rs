@@ -108,6 +108,11 @@ impl Refusal {
     }
 }
 
+/// The error of a name that no job has.
+pub(crate) fn no_job(name: &str) -> Error {
+    Error::user(format!("there is no job '{name}'"))
+}
+
 /// A job as the API serves it. No method but [`ServedJob::savepoint`] waits.
 pub trait ServedJob: Send + Sync {
     /// Its name, unique among the jobs of the process.

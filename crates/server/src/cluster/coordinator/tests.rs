@@ -3,7 +3,7 @@ use std::sync::mpsc::RecvTimeoutError;
 use anabranch_model::Nanos;
 use anabranch_runtime::messages::{MESSAGES_VERSION, ToWorker};
 
-use super::super::messages::{FromCluster, FromProcess};
+use super::super::messages::{FromCluster, FromProcess, Introduction};
 use super::*;
 use crate::control::{Connection, Event, connect};
 use crate::http::Listen;
@@ -62,7 +62,7 @@ impl Worker {
         let address = coordinator.address().expect("it listens");
         let on_event = move |event: Event<FromCluster>| drop(sender.send(event));
         let connection: Connection<FromProcess> = connect(address, &security(), LIMIT, on_event).expect("connected");
-        connection.send(&FromProcess::Hello {
+        connection.send(&FromProcess::Hello(Introduction {
             version: MESSAGES_VERSION,
             release: env!("CARGO_PKG_VERSION").into(),
             name: "only".into(),
@@ -70,7 +70,7 @@ impl Worker {
             slots: 1,
             labels: Vec::new(),
             pid: 1,
-        });
+        }));
         let exchange = SocketAddr::from(([127, 0, 0, 1], 9));
         connection.send(&FromProcess::Ready { exchange, key: None, copies: Vec::new(), sent: Nanos(1) });
         Worker { connection, events }

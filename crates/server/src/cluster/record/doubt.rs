@@ -10,7 +10,7 @@ use anabranch_model::Rng;
 use anabranch_state::{Disk, DiskEntry, DiskFault, ModelDisk};
 
 use super::*;
-use crate::cluster::leader::Own;
+use crate::cluster::leader::Entry;
 
 const PLACE: &str = "/store";
 
@@ -181,7 +181,7 @@ fn one_coordinator_leads_under_each_number_whatever_answers_are_lost() {
         let mut rng = Rng::new(seed);
         let disk = Arc::new(ModelDisk::new(&[Path::new(PLACE)]));
         let leaders = Leaders::new(Store::on_disk(Arc::<ModelDisk>::clone(&disk), PLACE));
-        let own = |owner| Own { address: ([0, 0, 0, 0], 7077).into(), url: "http://0.0.0.0:8080".into(), owner };
+        let own = |owner| Entry::new(([0, 0, 0, 0], 7077).into(), "http://0.0.0.0:8080", owner);
         let mut led: std::collections::BTreeMap<Leader, u64> = std::collections::BTreeMap::new();
         for _ in 0..30 {
             if rng.below(3) > 0 {

@@ -45,13 +45,7 @@ impl Link {
         options: &WorkerOptions,
         events: Sender<(usize, Said)>,
     ) -> Result<Link> {
-        let dial = Dial {
-            place,
-            coordinator: coordinator.to_owned(),
-            token: options.token.clone(),
-            authority: options.authority.clone(),
-            events,
-        };
+        let dial = Dial { place, coordinator: coordinator.to_owned(), options: options.clone(), events };
         let run = move || {
             // Until the process ends.
             while dial.once() {
@@ -110,8 +104,7 @@ impl Link {
 struct Dial {
     place: usize,
     coordinator: String,
-    token: Vec<u8>,
-    authority: Option<Vec<u8>>,
+    options: WorkerOptions,
     events: Sender<(usize, Said)>,
 }
 
@@ -130,7 +123,7 @@ impl Dial {
     }
 
     fn connect(&self) -> Result<(Connection<FromProcess>, Ended)> {
-        let Dial { coordinator, token, authority, .. } = self;
+        let Dial { coordinator, options: WorkerOptions { token, authority, .. }, .. } = self;
         let wrong = |why: String| {
             let error = Error::outside(why).at(format!("--coordinator {coordinator}"));
             error.remedy("give HOST:PORT, as the coordinator prints it")
