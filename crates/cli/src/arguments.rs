@@ -336,6 +336,14 @@ pub(crate) struct Settings {
     pub(crate) set: Vec<(String, String)>,
 }
 
+impl Settings {
+    /// All of them as options of a job.
+    pub(crate) fn options(&self) -> impl Iterator<Item = (String, String)> {
+        let parallelism = self.parallelism.map(|tasks| ("parallelism".to_owned(), tasks.to_string()));
+        self.set.iter().cloned().chain(parallelism)
+    }
+}
+
 /// Options that change the tables of a file.
 #[derive(Clone, Debug, Default, Args)]
 pub(crate) struct TableOptions {

@@ -6,6 +6,8 @@ use std::time::Duration;
 use anabranch_model::{Error, Result};
 use anabranch_server::cluster::TOKEN;
 use anabranch_server::http::{Client, NoAnswer};
+use serde::Serialize;
+use serde_json::Value;
 
 use crate::arguments;
 use crate::failure::Failure;
@@ -36,6 +38,15 @@ pub(crate) fn file(option: &str, path: &Path) -> Result<Vec<u8>> {
     })
 }
 
+/// Sends an order about statements. A place in an error is one in these.
+pub(crate) fn send(client: &Client, path: &str, order: &impl Serialize, sql: &str) -> Result<Value, Failure> {
+    let body = serde_json::to_value(order).map_err(|error| Failure::request(Error::internal(error.to_string())))?;
+    client.post(path, &body).map_err(|why| match why {
+        NoAnswer::Refused(refused) => Failure::planning(&refused.error, sql),
+        other => other.into(),
+    })
+}
+
 pub(crate) fn path(job: &str) -> String {
     format!("/api/v1/jobs/{}", encoded(job))
 }
@@ -56,7 +67,7 @@ fn encoded(name: &str) -> String {
 /// A request that has failed.
 impl From<NoAnswer> for Failure {
     fn from(why: NoAnswer) -> Self {
-        Failure::planning(&Error::from(why), "")
+        Failure::request(Error::from(why))
     }
 }
 

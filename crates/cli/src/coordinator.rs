@@ -15,22 +15,22 @@ use crate::arguments::{self, LogFormat};
 use crate::client::{file, token};
 use crate::console::Console;
 use crate::failure::Failure;
-use crate::log::{self, Log};
+use crate::log;
 use crate::process;
 use crate::signals::Signals;
 
 /// Time limit for jobs to end with a checkpoint when the coordinator is stopped.
 const CLOSE: Duration = Duration::from_secs(30);
-/// How often signals are polled.
-const LOOK: Duration = Duration::from_secs(1);
 
 /// Runs the command.
 pub(crate) fn coordinator(arguments: &arguments::Coordinator) -> Result<(), Failure> {
-    let log = Log::of_server(&arguments.log).map_err(Failure::request)?;
-    let exporter = log::exporter(&arguments.otlp, "coordinator", arguments.http.clone()).map_err(Failure::request)?;
-    log::start(Some(&log), exporter.as_ref()).map_err(Failure::request)?;
-    let token = secret(arguments).map_err(Failure::request)?;
-    let listen = address("--listen", &arguments.listen).map_err(Failure::request)?;
+    run(arguments).map_err(Failure::request)
+}
+
+fn run(arguments: &arguments::Coordinator) -> Result<()> {
+    let exporter = log::of_server(&arguments.log, &arguments.otlp, "coordinator", arguments.http.clone())?;
+    let token = secret(arguments)?;
+    let listen = address("--listen", &arguments.listen)?;
     let http = Listen {
         address: arguments.http.clone(),
         token: Some(token.clone()),
@@ -39,24 +39,18 @@ pub(crate) fn coordinator(arguments: &arguments::Coordinator) -> Result<(), Fail
         tls_cert: arguments.tls_cert.clone(),
         tls_key: arguments.tls_key.clone(),
     };
-    let listener = Listener::bind_as(&http, Given::Options("--http")).map_err(Failure::request)?;
+    let listener = Listener::bind_as(&http, Given::Options("--http"))?;
     let url = listener.url();
     let signals = Signals::catch(&[SIGINT, SIGTERM])?;
     if arguments.end_with_parent {
         process::end_with_input()?;
     }
     let store = arguments.store.clone();
-    let security = security(arguments, token).map_err(Failure::request)?;
-    let advertise = arguments
-        .advertise
-        .as_deref()
-        .map(|text| address("--advertise", text))
-        .transpose()
-        .map_err(Failure::request)?;
-    let authority =
-        arguments.tls_ca.as_deref().map(|path| file("--tls-ca", path)).transpose().map_err(Failure::request)?;
+    let security = security(arguments, token)?;
+    let advertise = arguments.advertise.as_deref().map(|text| address("--advertise", text)).transpose()?;
+    let authority = arguments.tls_ca.as_deref().map(|path| file("--tls-ca", path)).transpose()?;
     let options = CoordinatorOptions { store, listen, advertise, security, authority, demo: None };
-    let coordinator = Coordinator::start(Engine::default(), options, listener).map_err(Failure::request)?;
+    let coordinator = Coordinator::start(Engine::default(), options, listener)?;
     exporter.iter().for_each(|exporter| exporter.watch(coordinator.jobs()));
     let mut progress = Console::error();
     let workers = coordinator.address().map_or_else(|| arguments.listen.clone(), |address| address.to_string());
@@ -65,9 +59,7 @@ pub(crate) fn coordinator(arguments: &arguments::Coordinator) -> Result<(), Fail
         true => progress.line(&format!("workers connect to {workers}; commands to {url}"))?,
         false => info!(workers, commands = url, version = env!("CARGO_PKG_VERSION"), "coordinator started"),
     }
-    while !signals.stop_asked() {
-        signals.wait(LOOK);
-    }
+    signals.wait_for_stop();
     let leaves_jobs = coordinator.has_standby();
     match (is_for_people, leaves_jobs) {
         (true, true) => progress.line("leaving the jobs to the coordinator that stands by")?,

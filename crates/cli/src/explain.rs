@@ -11,14 +11,14 @@ use crate::failure::Failure;
 /// Runs the command.
 pub(crate) fn explain(arguments: &Explain) -> Result<(), Failure> {
     let mut output = Console::output();
-    let sql = read(&arguments.file).map_err(|e| Failure::planning(&e, ""))?;
+    let sql = read(&arguments.file).map_err(Failure::request)?;
     let engine = engine(output.clone());
     let steps = engine.plan_steps(&sql, &settings(&arguments.settings, &arguments.tables));
     let Steps { steps, notes } = steps.map_err(|e| Failure::planning(&e, &sql))?;
     notes.iter().try_for_each(|note| Console::error().line(&format!("notice: {note}")))?;
     if steps.is_empty() {
         let error = Error::user("there is nothing to explain: the file has no SELECT and no INSERT INTO");
-        return Err(Failure::planning(&error.at(arguments.file.display().to_string()), ""));
+        return Err(Failure::request(error.at(arguments.file.display().to_string())));
     }
     let (mut shown, jobs) = (0, steps.iter().filter(|step| !matches!(step, Step::Report(_))).count());
     for step in steps {

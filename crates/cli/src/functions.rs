@@ -12,7 +12,7 @@ use crate::console::Console;
 use crate::engine::read;
 use crate::failure::Failure;
 use crate::jobs::{items, string, text};
-use crate::reconfigure::{DRY_RUN, client_of, show, took};
+use crate::reconfigure::{DRY_RUN, client_of, help, show, took};
 
 /// Options of a replacement.
 pub(crate) struct Asks {
@@ -75,7 +75,7 @@ fn send(client: &http::Client, order: &FunctionOrder) -> Result<Value, Failure> 
 fn is_confirmed(jobs: usize) -> Result<bool, Failure> {
     if !stdin().is_terminal() {
         let error = Error::user("there is no terminal for the question whether to change these jobs");
-        return Err(Failure::planning(&error.remedy("add --yes to change them without a question"), ""));
+        return Err(Failure::request(error.remedy("add --yes to change them without a question")));
     }
     let these = if jobs == 1 { "this job".to_owned() } else { format!("these {jobs} jobs") };
     let failed = |error: std::io::Error| Failure::from(Error::outside(format!("cannot ask: {error}")));
@@ -99,8 +99,7 @@ fn report(done: &Value) -> Result<(), Failure> {
             }
             None => {
                 let why = text(&job["error"]).unwrap_or_else(|| "it was not tried after that failure".to_owned());
-                let remedy = text(&job["remedy"]).map(|remedy| format!("\n  help: {remedy}")).unwrap_or_default();
-                output.line(&format!("job {name} is as it was: {why}{remedy}"))?;
+                output.line(&format!("job {name} is as it was: {why}{}", help(job)))?;
             }
         }
         unchanged.push(name);

@@ -1,6 +1,6 @@
 //! `anabranch jobs`: the jobs and workers of a coordinator.
 
-use anabranch_model::{Clock, Error, SystemClock};
+use anabranch_model::{Clock, Error, Result, SystemClock};
 use serde_json::Value;
 
 use crate::arguments::Jobs;
@@ -21,11 +21,7 @@ pub(crate) fn jobs(arguments: &Jobs) -> Result<(), Failure> {
         rows.push(vec![string(&job["name"]), string(&job["state"]), since, first_line(&why)]);
     }
     let mut output = Console::output();
-    if rows.len() == 1 {
-        output.line("no jobs: submit one with anabranch submit FILE.sql")?;
-    } else {
-        table(&rows).iter().try_for_each(|line| output.line(line))?;
-    }
+    print(&mut output, &rows, "no jobs: submit one with anabranch submit FILE.sql")?;
     output.line("")?;
     let mut rows =
         vec![["WORKER", "ADDRESS", "PROCESS", "SLOTS", "TASKS", "HEARD", "LABELS"].map(str::to_owned).to_vec()];
@@ -45,11 +41,15 @@ pub(crate) fn jobs(arguments: &Jobs) -> Result<(), Failure> {
             labels.join(" "),
         ]);
     }
+    Ok(print(&mut output, &rows, "no workers: start some with anabranch worker --coordinator HOST:PORT")?)
+}
+
+/// Prints a table whose first row is its heading, or `none` if it has no other rows.
+pub(crate) fn print(output: &mut Console, rows: &[Vec<String>], none: &str) -> Result<()> {
     match rows.len() {
-        1 => output.line("no workers: start some with anabranch worker --coordinator HOST:PORT")?,
-        _ => table(&rows).iter().try_for_each(|line| output.line(line))?,
+        1 => output.line(none),
+        _ => table(rows).iter().try_for_each(|line| output.line(line)),
     }
-    Ok(())
 }
 
 /// The names of a coordinator's jobs; none if it does not answer.
@@ -78,7 +78,7 @@ pub(crate) fn string(value: &Value) -> String {
     text(value).unwrap_or_default()
 }
 
-fn first_line(text: &str) -> String {
+pub(crate) fn first_line(text: &str) -> String {
     text.lines().next().unwrap_or_default().to_owned()
 }
 

@@ -34,11 +34,6 @@ pub(crate) struct Log {
 }
 
 impl Log {
-    /// For a process that serves jobs, to standard error.
-    pub(crate) fn of_server(options: &arguments::Log) -> Result<Log> {
-        Self::new(Output::new(Box::new(stderr())), options.log_format, &options.events, OF_SERVER)
-    }
-
     /// For a process with one job, to standard error.
     pub(crate) fn of_run(events: &Events) -> Result<Log> {
         Self::new(Output::new(Box::new(stderr())), LogFormat::Json, events, OF_JOB)
@@ -57,6 +52,20 @@ impl Log {
     pub(crate) fn failure(&self) -> Option<Error> {
         self.output.failure()
     }
+}
+
+/// The reports of a process that serves jobs: begins to write the log to standard error, and to export if
+/// requested.
+pub(crate) fn of_server(
+    options: &arguments::Log,
+    otlp: &Otlp,
+    role: &'static str,
+    instance: String,
+) -> Result<Option<Exporter>> {
+    let log = Log::new(Output::new(Box::new(stderr())), options.log_format, &options.events, OF_SERVER)?;
+    let exporter = exporter(otlp, role, instance)?;
+    start(Some(&log), exporter.as_ref())?;
+    Ok(exporter)
 }
 
 /// Begins to write the log, and to export spans. Called once.

@@ -9,8 +9,10 @@ use crate::arguments::Logs;
 use crate::client::{client, path};
 use crate::console::Console;
 use crate::failure::Failure;
-use crate::jobs::{is_over, items, string};
+use crate::jobs::{is_over, string};
 use crate::signals::Signals;
+use crate::top::notices;
+use crate::watch::text_of;
 
 /// How often further notices are polled.
 const LOOK: Duration = Duration::from_millis(500);
@@ -24,18 +26,13 @@ pub(crate) fn logs(arguments: &Logs) -> Result<(), Failure> {
     loop {
         // Read before the notices, so that the job's last notice is printed too.
         let job = client.get(&path)?;
-        for notice in items(&client.get(&format!("{path}/notices"))?["notices"]) {
-            let number = notice["number"].as_u64().unwrap_or(0);
-            if number <= written {
+        for notice in notices(&client, &path)? {
+            if notice.number <= written {
                 continue;
             }
-            written = number;
-            let at = DateTime::from_timestamp_millis(notice["at_ms"].as_i64().unwrap_or(0)).unwrap_or_default();
-            let at = at.to_rfc3339_opts(SecondsFormat::Millis, true);
-            let text = string(&notice["text"]).replace("\n  help: ", "; ").replace('\n', " ");
-            let times = notice["times"].as_u64().filter(|times| *times > 1);
-            let times = times.map(|times| format!(" ({times} times)")).unwrap_or_default();
-            output.line(&format!("{at} {text}{times}"))?;
+            written = notice.number;
+            let at = DateTime::from_timestamp_nanos(notice.at.0.cast_signed());
+            output.line(&format!("{} {}", at.to_rfc3339_opts(SecondsFormat::Millis, true), text_of(&notice)))?;
         }
         let has_ended = is_over(&string(&job["state"]));
         if !arguments.follow || has_ended || signals.stop_asked() || output.reader_left() {

@@ -4,16 +4,16 @@ use std::num::NonZeroU32;
 use std::time::Duration;
 
 use anabranch_model::{Clock, Error, SystemClock};
-use anabranch_server::http::{Client, MoveOrder, NoAnswer, ReconfigureOrder};
+use anabranch_server::http::{Client, MoveOrder, ReconfigureOrder};
 use serde_json::Value;
 
 use crate::arguments::{Alter, Changes, Drain, Job, Migrate, Rescale};
-use crate::client::{client, path, worker_path};
+use crate::client::{client, path, send, worker_path};
 use crate::console::Console;
 use crate::engine::read;
 use crate::failure::Failure;
 use crate::functions;
-use crate::jobs::{incomplete, is_over, items, since, string, table, text};
+use crate::jobs::{first_line, incomplete, is_over, items, print, since, string, text};
 use crate::view::text::bytes;
 
 /// Longest time to wait for a change: its checkpoint may have much to write.
@@ -31,33 +31,18 @@ pub(crate) fn alter(arguments: &Alter) -> Result<(), Failure> {
         return functions::replace(file, arguments);
     }
     // The command line has both, or functions.
-    let missing = |what: &str| Failure::planning(&Error::user(format!("the {what} is missing")), "");
+    let missing = |what: &str| Failure::request(Error::user(format!("the {what} is missing")));
     let name = arguments.job.as_ref().ok_or_else(|| missing("name of the job"))?;
     let sql = read(arguments.file.as_ref().ok_or_else(|| missing("file"))?).map_err(Failure::request)?;
-    let parallelism = arguments.settings.parallelism.map(|tasks| ("parallelism".to_owned(), tasks.to_string()));
-    let settings = arguments.settings.set.iter().cloned().chain(parallelism);
     let order = ReconfigureOrder {
         sql: Some(sql),
-        settings: settings.map(|(name, value)| (name, Some(value))).collect(),
+        settings: arguments.settings.options().map(|(name, value)| (name, Some(value))).collect(),
         options: arguments.tables.options.clone(),
         allow_lost_state: arguments.allow_lost_state,
         allow_late: arguments.allow_late,
         ..ReconfigureOrder::default()
     };
     Target { name, client: client_of(&arguments.client)? }.alter(&order, arguments.dry_run)
-}
-
-/// Like [`alter`], with another text or other options.
-pub(crate) fn alter_to(
-    given: &crate::arguments::Client,
-    name: &str,
-    sql: Option<String>,
-    settings: Vec<(String, String)>,
-    dry_run: bool,
-) -> Result<(), Failure> {
-    let settings = settings.into_iter().map(|(name, value)| (name, Some(value))).collect();
-    let order = ReconfigureOrder { sql, settings, ..ReconfigureOrder::default() };
-    Target { name, client: client_of(given)? }.alter(&order, dry_run)
 }
 
 /// `anabranch rescale`: another number of tasks.
@@ -106,8 +91,7 @@ pub(crate) fn drain(arguments: &Drain) -> Result<(), Failure> {
             output.line(&format!("job {name} has no tasks at {worker}"))?;
         }
         if let Some(why) = text(&job["error"]) {
-            let remedy = text(&job["remedy"]).map(|remedy| format!("\n  help: {remedy}")).unwrap_or_default();
-            output.line(&format!("job {name} stays: {why}{remedy}"))?;
+            output.line(&format!("job {name} stays: {why}{}", help(job)))?;
             refused.push(name);
         }
     }
@@ -138,18 +122,14 @@ pub(crate) fn changes(arguments: &Changes) -> Result<(), Failure> {
             string(&change["outcome"]),
             change["version"].as_u64().map_or_else(|| "-".to_owned(), |version| version.to_string()),
             took(change).unwrap_or_else(|| "-".to_owned()),
-            why.lines().next().unwrap_or_default().to_owned(),
+            first_line(&why),
         ]);
     }
     let mut output = Console::output();
     if let Some(step) = text(&listed["step"]) {
         output.line(&format!("a change is being carried out: {step}"))?;
     }
-    match rows.len() {
-        1 => output.line("no changes since this process runs the job")?,
-        _ => table(&rows).iter().try_for_each(|line| output.line(line))?,
-    }
-    Ok(())
+    Ok(print(&mut output, &rows, "no changes since this process runs the job")?)
 }
 
 /// The beginning of a text that would make the table too wide, such as the reasons of a decision on the
@@ -179,15 +159,8 @@ impl<'a> Target<'a> {
     }
 
     pub(crate) fn send(&self, order: &ReconfigureOrder) -> Result<Value, Failure> {
-        let body = serde_json::to_value(order).map_err(|error| Failure::request(Error::internal(error.to_string())))?;
-        match self.client.post(&format!("{}/reconfigure", path(self.name)), &body) {
-            Ok(answer) => Ok(answer),
-            // A place in the error is one in the new text.
-            Err(NoAnswer::Refused(refused)) => {
-                Err(Failure::planning(&refused.error, order.sql.as_deref().unwrap_or_default()))
-            }
-            Err(other) => Err(other.into()),
-        }
+        let path = format!("{}/reconfigure", path(self.name));
+        send(&self.client, &path, order, order.sql.as_deref().unwrap_or_default())
     }
 
     /// Changes the job; in a dry run, shows what would become of each part.
@@ -201,7 +174,7 @@ impl<'a> Target<'a> {
     }
 
     /// Shows what becomes of each part, and changes the job.
-    fn alter(&self, order: &ReconfigureOrder, dry_run: bool) -> Result<(), Failure> {
+    pub(crate) fn alter(&self, order: &ReconfigureOrder, dry_run: bool) -> Result<(), Failure> {
         show(&self.send(&ReconfigureOrder { dry_run: true, ..order.clone() })?)?;
         match dry_run {
             true => Ok(Console::output().line(DRY_RUN)?),
@@ -250,6 +223,11 @@ fn passing(change: &Value) -> String {
         Some("reopened") => format!("; opened again by {by}"),
         _ => String::new(),
     }
+}
+
+/// The remedy of an error, on a line of its own.
+pub(crate) fn help(document: &Value) -> String {
+    text(&document["remedy"]).map(|remedy| format!("\n  help: {remedy}")).unwrap_or_default()
 }
 
 pub(crate) fn took(change: &Value) -> Option<String> {

@@ -1,9 +1,10 @@
 //! Rows for programs: CSV by RFC 4180 with a line of names, or a JSON object in each line.
 
 use std::io::Write;
+use std::sync::Arc;
 
 use anabranch_model::{Error, Result};
-use arrow::array::{Array, ArrayRef, AsArray, RecordBatch};
+use arrow::array::{Array, ArrayRef, AsArray, RecordBatch, StructArray};
 use arrow::datatypes::{DataType, SchemaRef};
 use arrow::util::display::{ArrayFormatter, FormatOptions};
 use serde_json::Value;
@@ -14,39 +15,33 @@ const OPTIONS: FormatOptions<'static> = FormatOptions::new().with_null("NULL");
 
 /// Writes batches of one schema.
 pub(crate) struct Records {
-    names: Vec<String>,
     is_csv: bool,
-    headed: bool,
+    /// The line of names, until it is written.
+    head: String,
 }
 
 impl Records {
     /// For rows of this schema. Each format other than CSV is JSON.
     pub(crate) fn new(schema: &SchemaRef, format: Format) -> Self {
-        let names = schema.fields().iter().map(|field| field.name().clone()).collect();
-        Records { names, is_csv: format == Format::Csv, headed: false }
+        let is_csv = format == Format::Csv;
+        let names = schema.fields().iter().map(|field| quoted(field.name()));
+        let head = if is_csv { names.collect::<Vec<_>>().join(",") + "\n" } else { String::new() };
+        Records { is_csv, head }
     }
 
     /// Writes the rows of a batch.
     pub(crate) fn write(&mut self, batch: &RecordBatch, out: &mut dyn Write) -> Result<()> {
-        let mut text = self.head();
+        let mut text = std::mem::take(&mut self.head);
         match self.is_csv {
             true => lines_of_csv(&mut text, batch)?,
-            false => lines_of_json(&mut text, &self.names, batch)?,
+            false => lines_of_json(&mut text, batch)?,
         }
         written(&text, out)
     }
 
     /// Ends the output. CSV has its line of names even without rows.
     pub(crate) fn finish(&mut self, out: &mut dyn Write) -> Result<()> {
-        let text = self.head();
-        written(&text, out)
-    }
-
-    fn head(&mut self) -> String {
-        if std::mem::replace(&mut self.headed, true) || !self.is_csv {
-            return String::new();
-        }
-        self.names.iter().map(|name| quoted(name)).collect::<Vec<_>>().join(",") + "\n"
+        written(&std::mem::take(&mut self.head), out)
     }
 }
 
@@ -74,15 +69,11 @@ fn lines_of_csv(text: &mut String, batch: &RecordBatch) -> Result<()> {
     Ok(())
 }
 
-fn lines_of_json(text: &mut String, names: &[String], batch: &RecordBatch) -> Result<()> {
-    for row in 0..batch.num_rows() {
-        for (index, (name, column)) in names.iter().zip(batch.columns()).enumerate() {
-            text.push(if index == 0 { '{' } else { ',' });
-            text.push_str(&Value::from(name.as_str()).to_string());
-            text.push(':');
-            json(text, column, row)?;
-        }
-        text.push_str(if names.is_empty() { "{}\n" } else { "}\n" });
+fn lines_of_json(text: &mut String, batch: &RecordBatch) -> Result<()> {
+    let rows: ArrayRef = Arc::new(StructArray::from(batch.clone()));
+    for row in 0..rows.len() {
+        json(text, &rows, row)?;
+        text.push('\n');
     }
     Ok(())
 }
@@ -155,9 +146,7 @@ fn quoted(value: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::Arc;
-
-    use arrow::array::{Float64Array, Int64Array, ListArray, StringArray, StructArray};
+    use arrow::array::{Float64Array, Int64Array, ListArray, StringArray};
     use arrow::datatypes::{Field, Fields, Int64Type};
 
     use super::*;

@@ -47,7 +47,7 @@ impl Display {
 
 /// Runs the command.
 pub(crate) fn run(arguments: &Run) -> Result<(), Failure> {
-    let sql = read(&arguments.file).map_err(|e| Failure::planning(&e, ""))?;
+    let sql = read(&arguments.file).map_err(Failure::request)?;
     run_text(arguments, sql)
 }
 
@@ -75,7 +75,7 @@ fn run_text(arguments: &Run, sql: String) -> Result<(), Failure> {
     }
     let plans: Vec<&Plan> = steps.iter().filter_map(plan_of).collect();
     if steps.is_empty() {
-        return Err(Failure::planning(&nothing_to_run(arguments), ""));
+        return Err(Failure::request(nothing_to_run(arguments)));
     }
     let wrong = |error: Error| Failure::planning(&error, &sql);
     check_together(&steps, arguments).map_err(wrong)?;

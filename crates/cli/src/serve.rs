@@ -15,15 +15,13 @@ use crate::arguments::{self, DEMO_SQL, LogFormat};
 use crate::console::Console;
 use crate::engine::engine;
 use crate::failure::Failure;
-use crate::log::{self, Log};
+use crate::log;
 use crate::process;
 use crate::signals::Signals;
 use crate::worker::cores;
 
 /// Time limit for jobs to end with a checkpoint.
 const CLOSE: Duration = Duration::from_secs(30);
-/// How often signals are polled.
-const LOOK: Duration = Duration::from_secs(1);
 /// Time limit for the worker to connect to the coordinator, which is already listening.
 const WAIT: Duration = Duration::from_secs(10);
 /// The only worker's name.
@@ -33,9 +31,11 @@ const DEMO_RATE: &str = "5000";
 
 /// Runs the command.
 pub(crate) fn serve(arguments: &arguments::Serve) -> Result<(), Failure> {
-    let log = Log::of_server(&arguments.log).map_err(Failure::request)?;
-    let exporter = log::exporter(&arguments.otlp, "serve", arguments.listen.clone()).map_err(Failure::request)?;
-    log::start(Some(&log), exporter.as_ref()).map_err(Failure::request)?;
+    run(arguments).map_err(Failure::request)
+}
+
+fn run(arguments: &arguments::Serve) -> Result<()> {
+    let exporter = log::of_server(&arguments.log, &arguments.otlp, "serve", arguments.listen.clone())?;
     let listener = Listener::bind(&Listen {
         address: arguments.listen.clone(),
         token: None,
@@ -43,17 +43,16 @@ pub(crate) fn serve(arguments: &arguments::Serve) -> Result<(), Failure> {
         read_token_file: arguments.read_token_file.clone(),
         tls_cert: arguments.tls_cert.clone(),
         tls_key: arguments.tls_key.clone(),
-    });
-    let listener = listener.map_err(Failure::request)?;
+    })?;
     let url = listener.url();
     let signals = Signals::catch(&[SIGINT, SIGTERM])?;
     if arguments.end_with_parent {
         process::end_with_input()?;
     }
     let engine = engine(Console::output());
-    let (coordinator, token) = coordinator(&engine, arguments, listener).map_err(Failure::request)?;
+    let (coordinator, token) = coordinator(&engine, arguments, listener)?;
     exporter.iter().for_each(|exporter| exporter.watch(coordinator.jobs()));
-    start_worker(engine, &coordinator, token, arguments.slots.unwrap_or_else(cores)).map_err(Failure::request)?;
+    start_worker(engine, &coordinator, token, arguments.slots.unwrap_or_else(cores))?;
     let mut progress = Console::error();
     let is_for_people = arguments.log.log_format == LogFormat::Text;
     match is_for_people {
@@ -62,9 +61,7 @@ pub(crate) fn serve(arguments: &arguments::Serve) -> Result<(), Failure> {
         }
         false => info!(commands = url, version = env!("CARGO_PKG_VERSION"), "serving"),
     }
-    while !signals.stop_asked() {
-        signals.wait(LOOK);
-    }
+    signals.wait_for_stop();
     match is_for_people {
         true => progress
             .line("stopping all jobs at the end of an epoch; the next start resumes them; again to leave at once")?,

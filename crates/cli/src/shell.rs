@@ -76,7 +76,7 @@ struct Shell {
 pub(crate) fn run(arguments: &Sql) -> Result<(), Failure> {
     let output = Console::output();
     let session = Session::new(engine(output.clone()), &settings(&arguments.settings, &TableOptions::default()));
-    let session = session.map_err(|e| Failure::planning(&e, ""))?;
+    let session = session.map_err(Failure::request)?;
     // Read before signals are caught: until then there is no job to stop.
     let scripts = scripts(arguments)?;
     let (client, signals) = (&arguments.client, Signals::catch(&[SIGINT, SIGTERM])?);
@@ -105,7 +105,7 @@ pub(crate) fn run(arguments: &Sql) -> Result<(), Failure> {
 /// that is no terminal.
 fn scripts(arguments: &Sql) -> Result<Vec<String>, Failure> {
     if let Some(file) = &arguments.file {
-        return Ok(vec![read(file).map_err(|e| Failure::planning(&e, ""))?]);
+        return Ok(vec![read(file).map_err(Failure::request)?]);
     }
     if !arguments.statements.is_empty() {
         return Ok(arguments.statements.clone());
@@ -117,7 +117,7 @@ fn read_script() -> Result<String, Failure> {
     let mut text = String::new();
     let read = stdin().read_to_string(&mut text);
     let error = |e| Error::outside(format!("cannot read statements from standard input: {e}"));
-    read.map_err(|e| Failure::planning(&error(e), ""))?;
+    read.map_err(|e| Failure::request(error(e)))?;
     Ok(without_byte_order_mark(&text).to_owned())
 }
 
@@ -209,7 +209,7 @@ impl Shell {
             Step::Statement { statement, piece, .. } => self.statement(&statement, &piece)?,
             Step::Command(line) => {
                 let Some(command) = command::command(&line) else { return Ok(NextStep::Go) };
-                return self.command(command.map_err(|e| Failure::planning(&e, ""))?);
+                return self.command(command.map_err(Failure::request)?);
             }
             Step::Misplaced(_) => Console::error().line(UNFINISHED)?,
             Step::Wrong { error, piece } => return Err(Failure::planning(&error, &piece)),

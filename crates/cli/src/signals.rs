@@ -50,6 +50,13 @@ impl Signals {
         self.heard.asked.load(Ordering::SeqCst) > 0
     }
 
+    /// Waits until a stop is requested.
+    pub(crate) fn wait_for_stop(&self) {
+        while !self.stop_asked() {
+            self.wait(Duration::from_secs(1));
+        }
+    }
+
     /// Whether the process must end, not only its job.
     pub(crate) fn terminated(&self) -> bool {
         self.heard.terminated.load(Ordering::SeqCst)

@@ -1,11 +1,10 @@
 //! `anabranch submit`: sends a file's inserts to a coordinator, as one job.
 
-use anabranch_model::Error;
 use anabranch_server::TableOption;
-use anabranch_server::http::{JobOrder, NoAnswer, new_submission};
+use anabranch_server::http::{JobOrder, new_submission};
 
 use crate::arguments::{Client, Settings, Submit};
-use crate::client::client;
+use crate::client;
 use crate::console::Console;
 use crate::engine::read;
 use crate::failure::Failure;
@@ -26,16 +25,8 @@ pub(crate) fn send(
     settings: &Settings,
     options: Vec<TableOption>,
 ) -> Result<(), Failure> {
-    let parallelism = settings.parallelism.map(|tasks| ("parallelism".to_owned(), tasks.to_string()));
-    let settings = settings.set.iter().cloned().chain(parallelism).collect();
-    let (name, sql) = (name.to_owned(), sql.to_owned());
-    let order =
-        JobOrder { name: name.clone(), sql: sql.clone(), settings, options, submission: Some(new_submission()) };
-    let order = serde_json::to_value(&order).map_err(|error| Failure::request(Error::internal(error.to_string())))?;
-    match client(given)?.post("/api/v1/jobs", &order) {
-        Ok(_) => Ok(Console::output().line(&format!("job {name} was submitted; anabranch show {name} shows it"))?),
-        // The place in the error is one in this text.
-        Err(NoAnswer::Refused(refused)) => Err(Failure::planning(&refused.error, &sql)),
-        Err(other) => Err(other.into()),
-    }
+    let (settings, submission) = (settings.options().collect(), Some(new_submission()));
+    let order = JobOrder { name: name.to_owned(), sql: sql.to_owned(), settings, options, submission };
+    client::send(&client::client(given)?, "/api/v1/jobs", &order, sql)?;
+    Ok(Console::output().line(&format!("job {name} was submitted; anabranch show {name} shows it"))?)
 }

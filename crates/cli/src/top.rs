@@ -69,6 +69,18 @@ impl Clock for SinceEpoch {
     }
 }
 
+/// The notices of a job, by the clock of its process since 1970.
+pub(crate) fn notices(client: &Client, path: &str) -> Result<Vec<Notice>, NoAnswer> {
+    let document = client.get(&format!("{path}/notices"))?;
+    let notice = |notice: &serde_json::Value| Notice {
+        number: notice["number"].as_u64().unwrap_or(0),
+        at: of_wall(notice["at_ms"].as_i64().unwrap_or(0)),
+        times: notice["times"].as_u64().unwrap_or(1),
+        text: string(&notice["text"]),
+    };
+    Ok(items(&document["notices"]).map(notice).collect())
+}
+
 fn of_wall(ms: i64) -> Nanos {
     Nanos(ms.max(0).unsigned_abs().saturating_mul(1_000_000))
 }
@@ -121,14 +133,7 @@ impl Polled<'_> {
     }
 
     fn read_notices(&self) -> Result<Vec<Notice>, NoAnswer> {
-        let document = self.client.get(&format!("{}/notices", self.path))?;
-        let notice = |notice: &serde_json::Value| Notice {
-            number: notice["number"].as_u64().unwrap_or(0),
-            at: of_wall(notice["at_ms"].as_i64().unwrap_or(0)),
-            times: notice["times"].as_u64().unwrap_or(1),
-            text: string(&notice["text"]),
-        };
-        Ok(items(&document["notices"]).map(notice).collect())
+        notices(&self.client, &self.path)
     }
 
     fn read_why(&self) -> Result<Option<String>, NoAnswer> {

@@ -67,35 +67,19 @@ impl Watch<'_> {
     /// Watches until the end. Writes only notices to `out`: failures that the job survived, systems that it
     /// waits for.
     pub(crate) fn quietly(&self, out: &mut dyn Write) -> Result<()> {
-        let (mut stop, mut notices) = (Stop::default(), Notices::default());
-        loop {
-            // Read before the notices, so that the job's last notice is written too.
-            let finished = self.job.is_finished();
-            notices.write(self.job, out)?;
-            if finished {
-                return Ok(());
-            }
-            self.signals.wait(LOOK);
-            stop.ask_if(self.stop_is_due(), self.job);
-        }
+        self.until_end(out, |_, _| Ok(()))
     }
 
     /// Like [`Watch::quietly`], and explains from time to time why there are no results.
     pub(crate) fn with_explanations(&self, out: &mut dyn Write) -> Result<()> {
-        let (mut stop, mut notices, mut explanations) = (Stop::default(), Notices::default(), Explanations::default());
-        loop {
-            let finished = self.job.is_finished();
-            notices.write(self.job, out)?;
-            if finished {
+        let mut explanations = Explanations::default();
+        self.until_end(out, |stop, out| {
+            if stop != Asked::No || !explanations.is_due(self.elapsed()) {
                 return Ok(());
             }
-            self.signals.wait(LOOK);
-            stop.ask_if(self.stop_is_due(), self.job);
-            if !stop.asked && explanations.is_due(self.elapsed()) {
-                let view = self.view();
-                explanations.write(view.stall.as_deref().filter(|_| view.results == 0), out)?;
-            }
-        }
+            let view = self.view();
+            explanations.write(view.stall.as_deref().filter(|_| view.results == 0), out)
+        })
     }
 
     /// Watches until the end, with notices and a line per second to `out`.
@@ -103,16 +87,9 @@ impl Watch<'_> {
         let failed = |e: std::io::Error| Error::outside(format!("cannot write the progress: {e}"));
         let mut history = History::new(RATE_SPAN);
         history.push(self.reading());
-        let (mut stop, mut notices, mut due) = (Stop::default(), Notices::default(), LINE);
-        let mut explanations = Explanations::default();
-        loop {
-            let finished = self.job.is_finished();
-            notices.write(self.job, out)?;
-            if finished {
-                return Ok(());
-            }
-            self.signals.wait(LOOK);
-            if stop.ask_if(self.stop_is_due(), self.job) && !self.only_watches {
+        let (mut explanations, mut due) = (Explanations::default(), LINE);
+        self.until_end(out, |stop, out| {
+            if stop == Asked::Now && !self.only_watches {
                 writeln!(out, "stopping at the end of the epoch; again to leave at once").map_err(failed)?;
             }
             let elapsed = self.elapsed();
@@ -124,6 +101,23 @@ impl Watch<'_> {
                 }
                 due = elapsed + LINE;
             }
+            Ok(())
+        })
+    }
+
+    /// Writes notices and passes on the request to stop, until the job has ended. Between two looks at the
+    /// job it calls `step`.
+    fn until_end(&self, out: &mut dyn Write, mut step: impl FnMut(Asked, &mut dyn Write) -> Result<()>) -> Result<()> {
+        let (mut stop, mut notices) = (Stop::default(), Notices::default());
+        loop {
+            // Read before the notices, so that the job's last notice is written too.
+            let finished = self.job.is_finished();
+            notices.write(self.job, out)?;
+            if finished {
+                return Ok(());
+            }
+            self.signals.wait(LOOK);
+            step(stop.ask_if(self.stop_is_due(), self.job), out)?;
         }
     }
 
@@ -142,10 +136,11 @@ impl Watch<'_> {
                 }
                 asked = true;
             }
-            if stop.ask_if(asked, self.job) || self.elapsed() >= due {
+            let stop = stop.ask_if(asked, self.job);
+            if stop == Asked::Now || self.elapsed() >= due {
                 let view = history.push(self.reading());
                 let results = results.tables();
-                let keys = self.keys(stop.asked);
+                let keys = self.keys(stop != Asked::No);
                 let elapsed = self.elapsed();
                 let notices = self.job.notices(0);
                 let notices: Vec<String> = notices.iter().map(|notice| self.dated(notice)).collect();
@@ -229,9 +224,17 @@ impl Notices {
 }
 
 /// The notice in one line, with how often it was reported.
-fn text_of(notice: &Notice) -> String {
+pub(crate) fn text_of(notice: &Notice) -> String {
     let text = notice.text.replace("\n  help: ", "; ").replace('\n', " ");
     if notice.times > 1 { format!("{text} ({} times)", notice.times) } else { text }
+}
+
+/// Whether a job was asked to stop.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Asked {
+    No,
+    Now,
+    Before,
 }
 
 /// Stops a job once.
@@ -241,14 +244,17 @@ struct Stop {
 }
 
 impl Stop {
-    /// Stops the job if a stop is due and was not requested before. Returns whether it did.
-    fn ask_if(&mut self, due: bool, job: &dyn Watched) -> bool {
-        let now = due && !self.asked;
-        if now {
-            self.asked = true;
-            job.stop();
+    /// Stops the job if a stop is due and was not requested before.
+    fn ask_if(&mut self, due: bool, job: &dyn Watched) -> Asked {
+        match (due, self.asked) {
+            (_, true) => Asked::Before,
+            (false, false) => Asked::No,
+            (true, false) => {
+                self.asked = true;
+                job.stop();
+                Asked::Now
+            }
         }
-        now
     }
 }
 

@@ -9,7 +9,7 @@ use anabranch_server::cluster::{TOKEN, WorkerOptions, check_place, run_worker};
 use crate::arguments::Worker;
 use crate::client::{file, token};
 use crate::failure::Failure;
-use crate::log::{self, Log};
+use crate::log;
 use crate::process;
 
 /// Runs the command.
@@ -19,37 +19,28 @@ pub(crate) fn worker(arguments: &Worker) -> Result<(), Failure> {
         process::end_with_input()?;
     }
     let name = arguments.name.clone().unwrap_or_else(host_name);
-    let log = Log::of_server(&arguments.log).map_err(Failure::request)?;
-    let exporter = log::exporter(&arguments.otlp, "worker", name.clone()).map_err(Failure::request)?;
-    log::start(Some(&log), exporter.as_ref()).map_err(Failure::request)?;
+    let _exporter =
+        log::of_server(&arguments.log, &arguments.otlp, "worker", name.clone()).map_err(Failure::request)?;
     let engine = Engine::default();
-    if let Some(store) = &arguments.store {
-        check_place(&engine, store).map_err(Failure::request)?;
-    }
-    let options = WorkerOptions {
-        coordinators: arguments
-            .coordinators
-            .iter()
-            .map(|text| checked(text))
-            .collect::<Result<_>>()
-            .map_err(Failure::request)?,
-        token: secret(arguments).map_err(Failure::request)?,
-        authority: arguments
-            .tls_ca
-            .as_deref()
-            .map(|path| file("--tls-ca", path))
-            .transpose()
-            .map_err(Failure::request)?,
+    let options = options(arguments, name, &engine).map_err(Failure::request)?;
+    run_worker(&engine, &options).map_err(Failure::from)
+}
+
+fn options(arguments: &Worker, name: String, engine: &Engine) -> Result<WorkerOptions> {
+    arguments.store.iter().try_for_each(|store| check_place(engine, store))?;
+    Ok(WorkerOptions {
+        coordinators: arguments.coordinators.iter().map(|text| checked(text)).collect::<Result<_>>()?,
+        token: secret(arguments)?,
+        authority: arguments.tls_ca.as_deref().map(|path| file("--tls-ca", path)).transpose()?,
         name,
         slots: arguments.slots.unwrap_or_else(cores),
         labels: arguments.labels.clone(),
         listen: arguments.listen,
-        advertise: arguments.advertise.map(usable).transpose().map_err(Failure::request)?,
+        advertise: arguments.advertise.map(usable).transpose()?,
         state: arguments.state.clone(),
         once: arguments.once,
         wait: arguments.wait,
-    };
-    run_worker(&engine, &options).map_err(Failure::from)
+    })
 }
 
 /// `HOST:PORT`.

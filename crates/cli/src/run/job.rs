@@ -25,7 +25,9 @@ impl Runner<'_> {
         let (arguments, name) = (self.arguments, plan.options.job_name.clone());
         let (started, cpu_before) = (self.clock.now(), process::cpu_time());
         let job = match &arguments.from {
-            Some(place) => begin_with(&self.engine, plan, place, arguments, &mut self.progress)?,
+            Some(place) => {
+                begin_with(&self.engine, plan, place, arguments, &mut self.progress).map_err(Failure::request)?
+            }
             None => self.engine.start(plan)?,
         };
         if job.had_ended() {
@@ -80,30 +82,21 @@ fn notices(arguments: &Run, progress: &Console) -> Box<dyn Write> {
 }
 
 /// Starts a new job from a savepoint, after printing what is kept, new and lost.
-fn begin_with(
-    engine: &Engine,
-    plan: &Plan,
-    place: &str,
-    arguments: &Run,
-    progress: &mut Console,
-) -> Result<Job, Failure> {
-    let savepoint = engine.savepoint(place).map_err(Failure::request)?;
-    if engine.goes_on_behind(plan, &savepoint).map_err(Failure::request)? && arguments.is_for_people() {
+fn begin_with(engine: &Engine, plan: &Plan, place: &str, arguments: &Run, progress: &mut Console) -> Result<Job> {
+    let savepoint = engine.savepoint(place)?;
+    if engine.goes_on_behind(plan, &savepoint)? && arguments.is_for_people() {
         progress.line("the job has started from this savepoint before: it resumes from its own checkpoints")?;
     } else if !arguments.quiet && arguments.is_for_people() {
-        for change in engine.compare(plan, &savepoint).map_err(Failure::request)? {
+        for change in engine.compare(plan, &savepoint)? {
             progress.line(&change.to_string())?;
         }
     }
-    let late =
-        if arguments.allow_late { Vec::new() } else { engine.late_from(plan, &savepoint).map_err(Failure::request)? };
+    let late = if arguments.allow_late { Vec::new() } else { engine.late_from(plan, &savepoint)? };
     if !late.is_empty() {
         let error = Error::user(format!("rows would be late: {}", late.join("; ")));
-        return Err(Failure::request(
-            error.remedy("start a new job without the savepoint, or allow that (--allow-late)"),
-        ));
+        return Err(error.remedy("start a new job without the savepoint, or allow that (--allow-late)"));
     }
-    engine.start_from(plan, &savepoint, arguments.allow_lost_state).map_err(Failure::request)
+    engine.start_from(plan, &savepoint, arguments.allow_lost_state)
 }
 
 /// Writes the lines of print tables that were shown on the screen before.

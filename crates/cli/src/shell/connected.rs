@@ -5,12 +5,14 @@ use std::io::{IsTerminal as _, stdin};
 use std::time::Duration;
 
 use anabranch_model::Error;
+use anabranch_server::http::ReconfigureOrder;
 use anabranch_server::{Session, StatementText, http};
 
 use super::order::Order;
 use crate::arguments::{Balance, Changes, Client, Drain, End, Job, Jobs, Migrate, Rescale, Settings};
 use crate::console::Console;
 use crate::failure::Failure;
+use crate::reconfigure::{Target, client_of};
 use crate::{balance, client, ending, functions, jobs, reconfigure, show, submit};
 
 /// A coordinator, and the statements for the jobs that it gets.
@@ -70,6 +72,9 @@ impl Connected {
     pub(super) fn carry_out(&self, order: Order, dry_run: bool) -> Result<(), Failure> {
         let client = || self.client.clone();
         let target = |job| Job { job, client: client() };
+        let alter = |name: &str, order: ReconfigureOrder| {
+            Target { name, client: client_of(&self.client)? }.alter(&order, dry_run)
+        };
         match order {
             Order::Jobs if !dry_run => jobs::jobs(&Jobs { client: client() }),
             Order::Describe(job) if !dry_run => show::show(&target(job)),
@@ -95,14 +100,17 @@ impl Connected {
             Order::Migrate { job, tasks, to } => {
                 reconfigure::migrate(&Migrate { tasks, to, dry_run, target: target(job) })
             }
-            Order::Set { job, settings } => reconfigure::alter_to(&self.client, &job, None, settings, dry_run),
-            Order::Alter { job, script, .. } => {
-                reconfigure::alter_to(&self.client, &job, Some(self.text(&script)), Vec::new(), dry_run)
+            Order::Set { job, settings } => {
+                let settings = settings.into_iter().map(|(name, value)| (name, Some(value))).collect();
+                alter(&job, ReconfigureOrder { settings, ..ReconfigureOrder::default() })
             }
-            Order::Refused(why, remedy) => Err(Failure::planning(&Error::user(why).remedy(remedy), "")),
+            Order::Alter { job, script } => {
+                alter(&job, ReconfigureOrder { sql: Some(self.text(&script)), ..ReconfigureOrder::default() })
+            }
+            Order::Refused(why, remedy) => Err(Failure::request(Error::user(why).remedy(remedy))),
             _ => {
                 let error = Error::user("EXPLAIN shows what a statement would change: this one has nothing to show");
-                Err(Failure::planning(&error.remedy("omit EXPLAIN"), ""))
+                Err(Failure::request(error.remedy("omit EXPLAIN")))
             }
         }
     }

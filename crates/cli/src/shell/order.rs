@@ -35,11 +35,10 @@ pub(super) enum Order {
         job: String,
         settings: Vec<(String, String)>,
     },
-    /// Changes the job to this text, which begins at a byte of the statement.
+    /// Changes the job to this text.
     Alter {
         job: String,
         script: String,
-        from: usize,
     },
     /// A statement that is understood and refused, with the reason and the remedy.
     Refused(&'static str, &'static str),
@@ -99,11 +98,7 @@ const FORMS: [Form; 22] = [
     }),
     ("ALTER JOB <name> SET <settings>", |parsed| Order::Set { job: parsed.name, settings: parsed.settings }),
     ("ALTER JOB <name> SET ( <settings> )", |parsed| Order::Set { job: parsed.name, settings: parsed.settings }),
-    ("ALTER JOB <name> AS <script>", |parsed| Order::Alter {
-        job: parsed.name,
-        script: parsed.script,
-        from: parsed.from,
-    }),
+    ("ALTER JOB <name> AS <script>", |parsed| Order::Alter { job: parsed.name, script: parsed.script }),
 ];
 
 fn with_savepoint() -> Order {
@@ -130,7 +125,6 @@ struct Bound {
     tasks: Vec<(u32, u32)>,
     settings: Vec<(String, String)>,
     script: String,
-    from: usize,
 }
 
 /// The order of a statement about jobs, and whether it is only to be shown (EXPLAIN). `None`: it is not about
@@ -232,8 +226,7 @@ fn bind(form: &str, words: &[Word], text: &str) -> std::result::Result<Bound, us
                 continue;
             }
             "<script>" => {
-                bound.from = word.place.start;
-                text[bound.from..].clone_into(&mut bound.script);
+                text[word.place.start..].clone_into(&mut bound.script);
                 return Ok(bound);
             }
             keyword if word.is(keyword) => {}
@@ -305,7 +298,7 @@ mod tests {
             ("ALTER JOB 'ads-2' SET 'a' = '1'", Order::Set { job: job(), settings: vec![("a".into(), "1".into())] }),
             (
                 "ALTER JOB 'ads-2' AS\nINSERT INTO r SELECT '; ' FROM t",
-                Order::Alter { job: job(), script: "INSERT INTO r SELECT '; ' FROM t".into(), from: 21 },
+                Order::Alter { job: job(), script: "INSERT INTO r SELECT '; ' FROM t".into() },
             ),
         ] {
             assert_eq!(parsed(text).expect(text), Some((expected.clone(), false)), "{text}");

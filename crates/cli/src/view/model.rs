@@ -55,19 +55,14 @@ pub(crate) struct JobView {
 }
 
 /// A stage as the live view shows it.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct StageView {
-    /// Identifier.
     pub(crate) id: StageId,
     pub(crate) name: String,
-    /// Number of tasks.
     pub(crate) tasks: u32,
-    /// Whether it writes a table.
     pub(crate) is_sink: bool,
     pub(crate) rows_out: u64,
-    /// Rows in per second.
     pub(crate) rows_in_per_s: f64,
-    /// Rows out per second.
     pub(crate) rows_out_per_s: f64,
     /// Where its tasks' time went; `None` if they finished no piece of work and no wait in the meantime.
     pub(crate) shares: Option<Shares>,
@@ -187,18 +182,8 @@ fn slowest<'a>(latencies: impl Iterator<Item = &'a LatencySummary>) -> LatencySu
 
 impl StageView {
     fn new(task: &TaskMetrics) -> Self {
-        StageView {
-            id: task.task.stage,
-            name: task.stage_name.clone(),
-            tasks: 0,
-            is_sink: task.is_sink,
-            rows_out: 0,
-            rows_in_per_s: 0.0,
-            rows_out_per_s: 0.0,
-            shares: None,
-            queue_bytes: 0,
-            oldest_queued_ns: 0,
-        }
+        let (id, name, is_sink) = (task.task.stage, task.stage_name.clone(), task.is_sink);
+        StageView { id, name, is_sink, ..StageView::default() }
     }
 }
 
