@@ -8,7 +8,7 @@ use anabranch_model::{Error, Result, Secrets};
 use anabranch_plan::{FunctionChanges, Planned};
 use anabranch_runtime::Reconfigured;
 
-use crate::http::{ChangeHistories, FunctionOrder, ReconfigureOrder, Refusal};
+use crate::http::{ChangeHistories, FunctionJob, FunctionOrder, ReconfigureOrder, Refusal};
 
 /// A running job that is locked against other changes.
 pub(crate) trait Changeable {
@@ -22,32 +22,6 @@ pub(crate) trait Changeable {
     fn check(&self) -> Result<(), Refusal>;
     /// Changes it. Waits until that is settled.
     fn change(&self, order: &ReconfigureOrder) -> Result<Reconfigured, Refusal>;
-}
-
-/// The outcome for a job that uses the functions.
-#[derive(Debug)]
-pub struct FunctionUse {
-    /// Its name.
-    pub job: String,
-    /// Those of the functions that it uses.
-    pub functions: Vec<String>,
-    /// Whether its statements declared them in the same way before.
-    pub was_same: bool,
-    /// The outcome.
-    pub outcome: FunctionOutcome,
-}
-
-/// The outcome of a change of a job, or of a dry run.
-#[derive(Debug)]
-pub enum FunctionOutcome {
-    /// Checked only: this was a dry run.
-    Checked(Reconfigured),
-    /// Changed, after this number of milliseconds.
-    Changed(Reconfigured, f64),
-    /// It runs as before.
-    Failed(Error),
-    /// Not changed, because the change of a job before it has failed.
-    Skipped,
 }
 
 /// Why no job was changed.
@@ -79,30 +53,28 @@ pub(crate) fn replace<C: Changeable>(
     order: &FunctionOrder,
     jobs: &[C],
     histories: &ChangeHistories,
-) -> Result<Vec<FunctionUse>, FunctionRefusal> {
+) -> Result<Vec<FunctionJob>, FunctionRefusal> {
     let wrong = |error: Error| FunctionRefusal { why: Refusal::Wrong(error), sql: order.sql.clone() };
     let changes = FunctionChanges::parse(&order.sql).map_err(wrong)?;
     let affected = affected(order, &changes, jobs)?;
     let mut uses = Vec::new();
     let mut has_failed = false;
     for Affected { job, functions, was_same, order: of_job, checked } in affected {
-        let outcome = if order.dry_run {
-            FunctionOutcome::Checked(checked)
+        let of = FunctionJob::new(job.name(), functions, was_same);
+        uses.push(if order.dry_run {
+            of.checked(&checked)
         } else if has_failed {
-            FunctionOutcome::Skipped
+            of
         } else {
-            let request = format!("function {}", functions.join(", "));
+            let request = format!("function {}", of.functions.join(", "));
             let secrets = Secrets::of_sql(of_job.sql.as_deref().unwrap_or_default());
             let (outcome, took_ms) = histories.record((job.name(), request), &secrets, || job.change(&of_job));
             has_failed = outcome.is_err();
             match outcome {
-                Ok(done) => FunctionOutcome::Changed(done, took_ms),
-                Err(Refusal::Wrong(why) | Refusal::Conflict(why) | Refusal::Unknown(why) | Refusal::Undone(why)) => {
-                    FunctionOutcome::Failed(why)
-                }
+                Ok(done) => of.changed(&done, took_ms),
+                Err(why) => of.failed(why.error()),
             }
-        };
-        uses.push(FunctionUse { job: job.name().to_owned(), functions, was_same, outcome });
+        });
     }
     Ok(uses)
 }

@@ -59,7 +59,7 @@ use connection::Service;
 pub use documents::Worker;
 pub use embedded::Script;
 pub(crate) use embedded::{Embedded, EmbeddedJob, Running};
-pub use functions::FunctionOrder;
+pub use functions::{FunctionJob, FunctionOrder};
 pub use histories::ChangeHistories;
 pub(crate) use jobs::{JobState, no_job};
 pub use jobs::{Jobs, Placed, Reading, Refusal, ServedJob};

@@ -37,7 +37,7 @@ pub use anabranch_state::Access;
 pub use autoscale::rehearse;
 pub use completion::complete;
 pub use engine::{Engine, Settings, TableOption};
-pub use functions::{FunctionOutcome, FunctionRefusal, FunctionUse};
+pub use functions::FunctionRefusal;
 pub use job::Job;
 pub use report::render;
 pub use savepoint::SavepointRequest;

@@ -18,11 +18,12 @@ use super::coordinator::{Shared, leads_no_more};
 use super::record::{Next, Record, State};
 use super::submitted::Submitted;
 use crate::http::{ReconfigureOrder, Refusal, ServedJob as _};
+use crate::threads::lock;
 
 /// Pause before another attempt to write a record.
 const AGAIN: Duration = Duration::from_millis(200);
 
-/// By which of two texts a job resumes, as long as its record has both.
+/// The text with which a job resumes while its record has two.
 #[derive(Clone)]
 pub(super) struct Decided {
     next: Next,
@@ -78,7 +79,7 @@ impl Shared {
     /// Changes a running job. Waits until that is settled.
     pub(super) fn change(&self, name: &str, order: &ReconfigureOrder) -> Result<Reconfigured, Refusal> {
         let job = self.find(name)?;
-        let _changing = job.changing();
+        let _changing = lock(&job.changing);
         self.change_held(&job, order)
     }
 

@@ -362,7 +362,7 @@ impl Shared {
                         }
                         // It ran before this coordinator led: a system that is away for a moment does not end
                         // it.
-                        ErrorKind::Outside if job.resumes && !job.has_begun() && goes_on() => {}
+                        ErrorKind::Outside if job.resumes && job.live().is_none() && goes_on() => {}
                         _ => break outcome,
                     }
                     error.to_string()
@@ -392,7 +392,7 @@ impl Shared {
     /// Runs a job until it ends or fails. Workers read the state: the coordinator reads it only if it was
     /// found damaged.
     fn run_once(&self, job: &Arc<Submitted>, check: Check, patience: Duration) -> Result<Summary> {
-        let workers = self.cluster.workers_of(job.number(), 0, patience);
+        let workers = self.cluster.workers_of(job.number, 0, patience);
         let (number, seen, left) = (workers.job, Arc::clone(job), Arc::clone(job));
         let register = workers.register;
         let register = Box::new(move |handle: JobHandle| {

@@ -10,8 +10,9 @@ use super::changes::not_running;
 use super::coordinator::Shared;
 use super::record::State;
 use super::submitted::Submitted;
-use crate::functions::{Changeable, FunctionRefusal, FunctionUse, replace};
-use crate::http::{FunctionOrder, ReconfigureOrder, Refusal, ServedJob as _};
+use crate::functions::{Changeable, FunctionRefusal, replace};
+use crate::http::{FunctionJob, FunctionOrder, ReconfigureOrder, Refusal, ServedJob as _};
+use crate::threads::lock;
 
 /// A job whose lock for changes is held.
 struct Held<'a> {
@@ -45,10 +46,10 @@ impl Changeable for Held<'_> {
 
 impl Shared {
     /// Replaces functions in all running jobs that use them.
-    pub(super) fn replace_functions(&self, order: &FunctionOrder) -> Result<Vec<FunctionUse>, FunctionRefusal> {
+    pub(super) fn replace_functions(&self, order: &FunctionOrder) -> Result<Vec<FunctionJob>, FunctionRefusal> {
         // In the order of their names: two such requests cannot wait for each other.
         let jobs: Vec<Arc<Submitted>> = self.jobs().values().cloned().collect();
-        let _changing: Vec<_> = jobs.iter().map(|job| job.changing()).collect();
+        let _changing: Vec<_> = jobs.iter().map(|job| lock(&job.changing)).collect();
         let running = jobs.iter().filter(|job| job.state() == State::Running);
         let held: Vec<Held<'_>> = running.map(|job| Held { shared: self, job }).collect();
         replace(order, &held, &self.histories)

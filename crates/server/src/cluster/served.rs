@@ -8,9 +8,10 @@ use tracing::info;
 
 use super::coordinator::Shared;
 use crate::http::{
-    ChangeHistories, FunctionOrder, JobOrder, Jobs, ReconfigureOrder, Refusal, ScalingRecords, ServedJob, Worker,
+    ChangeHistories, FunctionJob, FunctionOrder, JobOrder, Jobs, ReconfigureOrder, Refusal, ScalingRecords, ServedJob,
+    Worker,
 };
-use crate::{Engine, FunctionRefusal, FunctionUse};
+use crate::{Engine, FunctionRefusal};
 
 /// Its jobs and workers.
 pub(super) struct Served(pub(super) Arc<Shared>);
@@ -40,7 +41,7 @@ impl Jobs for Served {
         self.0.change(job, order)
     }
 
-    fn replace_functions(&self, order: &FunctionOrder) -> Result<Vec<FunctionUse>, FunctionRefusal> {
+    fn replace_functions(&self, order: &FunctionOrder) -> Result<Vec<FunctionJob>, FunctionRefusal> {
         self.0.replace_functions(order)
     }
 

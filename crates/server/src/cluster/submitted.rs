@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use std::sync::mpsc::Receiver;
-use std::sync::{Arc, Mutex, MutexGuard, Weak};
+use std::sync::{Arc, Mutex, Weak};
 
 use anabranch_dataflow::Plan;
 use anabranch_model::{Error, Notice, Result, StageId};
@@ -19,16 +19,16 @@ use super::record::{Record, Records, State};
 use crate::http::{EmbeddedJob, Reading, Running, ServedJob};
 use crate::threads::{lock, spawn};
 
-/// A job.
 pub(super) struct Submitted {
     name: String,
-    number: u64,
+    /// Its number among all jobs of the workers.
+    pub(super) number: u64,
     /// It ran before this coordinator led.
     pub(super) resumes: bool,
     /// Its statements and options as of its last start or change.
     running: Mutex<Arc<Running>>,
     /// Held while it is changed: one change at a time.
-    changing: Mutex<()>,
+    pub(super) changing: Mutex<()>,
     /// Its record was read again since it was planned.
     outdated: AtomicBool,
     /// By which text it resumes, as long as its record has two.
@@ -144,11 +144,6 @@ impl Submitted {
         }
     }
 
-    /// Whether it has taken over its checkpoints.
-    pub(super) fn has_begun(&self) -> bool {
-        self.live().is_some()
-    }
-
     /// Whether another coordinator has it.
     pub(super) fn was_left(&self) -> bool {
         self.requested.leave.load(SeqCst)
@@ -162,10 +157,6 @@ impl Submitted {
     /// Whether a user has asked for its end at once.
     pub(super) fn was_cancelled(&self) -> bool {
         self.requested.cancel.load(SeqCst)
-    }
-
-    pub(super) fn number(&self) -> u64 {
-        self.number
     }
 
     /// Leaves the job to another coordinator. Its tasks keep running.
@@ -230,11 +221,6 @@ impl Submitted {
         *lock(&self.decided) = decided;
     }
 
-    /// Held while it is changed.
-    pub(super) fn changing(&self) -> MutexGuard<'_, ()> {
-        lock(&self.changing)
-    }
-
     /// The job is over.
     pub(super) fn ended(&self, state: State, failure: Option<String>) {
         *lock(&self.shown) = (state, failure);
@@ -245,6 +231,7 @@ impl Submitted {
         self.live().is_some_and(|live| live.handle.status().waits_for.is_some())
     }
 
+    /// The job, if it has taken over its checkpoints.
     pub(super) fn live(&self) -> Option<EmbeddedJob> {
         lock(&self.live).clone()
     }

@@ -1,6 +1,5 @@
 //! Requests and their answers.
 
-use std::sync::atomic::AtomicUsize;
 use std::sync::mpsc::Receiver;
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
@@ -15,10 +14,10 @@ use hyper::header::{
 use hyper::{Request, Response, StatusCode};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
-use tokio::sync::{oneshot, watch};
+use tokio::sync::{Semaphore, oneshot, watch};
 use tokio::time::timeout;
 
-use super::autoscale::{ScalingRecords, autoscale, observations};
+use super::autoscale::{autoscale, observations};
 use super::body::Body;
 use super::connection::Service;
 use super::description::DESCRIPTION;
@@ -63,8 +62,8 @@ pub(super) struct Api {
     pub(super) ticks: watch::Sender<u64>,
     /// Held while the state of a checkpoint is read.
     pub(super) reading: Mutex<()>,
-    /// Streams of samples that are open.
-    pub(super) streams: AtomicUsize,
+    /// The streams of samples that may still be opened.
+    pub(super) streams: Arc<Semaphore>,
     /// Closes when the savepoint that was begun last has ended.
     pub(super) savepoint: Mutex<Option<Receiver<()>>>,
     /// Held while a worker is drained.
@@ -77,7 +76,7 @@ pub(super) struct Api {
 impl Api {
     pub(super) fn new(jobs: Arc<dyn Jobs>, guard: Arc<Guard>, body_wait: Duration) -> Api {
         let (samples, savepoint, draining) = (Mutex::default(), Mutex::default(), Mutex::default());
-        let (ticks, streams) = (watch::Sender::default(), AtomicUsize::default());
+        let (ticks, streams) = (watch::Sender::default(), Arc::new(Semaphore::new(live::STREAMS_MAX)));
         let (is_closing, reading) = (Latch::default(), Mutex::default());
         Api { jobs, reading, guard, samples, ticks, streams, savepoint, draining, is_closing, body_wait }
     }
@@ -247,45 +246,36 @@ fn readiness(api: &Api, shown: impl FnOnce(Readiness) -> Readiness) -> Answer {
 
 /// Answers a request that changes nothing.
 fn show(api: &Arc<Api>, target: Target, name: &str, parameters: &Parameters) -> Answered {
-    let of_all = match target {
-        Target::Readiness => Some(readiness(api, |readiness| readiness)),
-        Target::Metrics => {
-            Some(answer(StatusCode::OK, exposition::CONTENT_TYPE, exposition::text(&api.readings()).into()))
-        }
-        Target::Description => Some(json_text(StatusCode::OK, DESCRIPTION.clone())),
-        Target::Live => Some(live::all(api, parameters)?),
-        Target::Jobs => Some(json(StatusCode::OK, &JobList::of(&api.readings()))),
-        Target::Workers => Some(json(StatusCode::OK, &WorkerList::of(api.jobs.workers(), &api.readings()))),
-        _ => None,
-    };
-    if let Some(answer) = of_all {
-        return Ok(answer);
-    }
-    let job = api.job(name)?;
-    let reading = job.reading();
     Ok(match target {
-        Target::Plan => plan(api, job.as_ref(), parameters)?,
+        Target::Readiness => readiness(api, |readiness| readiness),
+        Target::Metrics => answer(StatusCode::OK, exposition::CONTENT_TYPE, exposition::text(&api.readings()).into()),
+        Target::Description => json_text(StatusCode::OK, DESCRIPTION.clone()),
+        Target::Live => live::all(api, parameters)?,
+        Target::Jobs => json(StatusCode::OK, &JobList::of(&api.readings())),
+        Target::Workers => json(StatusCode::OK, &WorkerList::of(api.jobs.workers(), &api.readings())),
+        _ => show_job(api, target, api.job(name)?.as_ref(), parameters)?,
+    })
+}
+
+fn show_job(api: &Arc<Api>, target: Target, job: &dyn ServedJob, parameters: &Parameters) -> Answered {
+    let (name, reading) = (job.name(), job.reading());
+    Ok(match target {
+        Target::Plan => plan(api, job, parameters)?,
         Target::Tasks => json(StatusCode::OK, &TaskList::of(&reading, &api.rates(name, &reading))),
         Target::Checkpoints => {
             json(StatusCode::OK, &CheckpointsDocument::of(&reading, api.samples().checkpoints(name)))
         }
         Target::Counters => json(StatusCode::OK, &CounterList::from(&reading)),
         Target::Changes => changes(api, name, reading.status.changing),
-        Target::Autoscale | Target::Observations => {
-            let none = ScalingRecords::default();
-            let records = api.jobs.scaling().unwrap_or(&none);
-            match target {
-                Target::Autoscale => autoscale(records, name, &job.plan()),
-                _ => observations(records, name, &job.plan()),
-            }
-        }
+        Target::Autoscale => autoscale(api, job),
+        Target::Observations => observations(api, job),
         Target::Notices => json(StatusCode::OK, &NoticeList::of(job.notices(), &reading)),
         Target::JobLive => live::of_job(api, name, parameters)?,
-        Target::Why => json(StatusCode::OK, &api.samples().why(job.as_ref())),
+        Target::Why => json(StatusCode::OK, &api.samples().why(job)),
         Target::History => history(api, name, parameters)?,
         _ => {
-            let why = api.samples().why(job.as_ref());
-            json(StatusCode::OK, &JobDocument::of(job.as_ref(), &reading, &api.rates(name, &reading), &why))
+            let why = api.samples().why(job);
+            json(StatusCode::OK, &JobDocument::of(job, &reading, &api.rates(name, &reading), &why))
         }
     })
 }

@@ -10,8 +10,9 @@ use hyper::StatusCode;
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use super::answers::{Answer, json};
+use super::answers::{Answer, Api, json};
 use super::description::OpenObject;
+use super::jobs::ServedJob;
 use crate::autoscale::Decided;
 use crate::threads::lock;
 
@@ -105,20 +106,25 @@ fn settings(plan: &Plan) -> BTreeMap<String, String> {
     plan.options.autoscale.as_ref().map(|options| autoscale_settings(options).into_iter().collect()).unwrap_or_default()
 }
 
+fn intervals(api: &Api, job: &dyn ServedJob) -> Vec<Interval> {
+    api.jobs.scaling().map(|records| records.of(job.name())).unwrap_or_default()
+}
+
 /// The newest decisions, oldest first.
-pub(super) fn autoscale(records: &ScalingRecords, job: &str, plan: &Plan) -> Answer {
-    let newest = records.of(job).into_iter().rev().take(LISTED).rev();
+pub(super) fn autoscale(api: &Api, job: &dyn ServedJob) -> Answer {
+    let plan = job.plan();
+    let newest = intervals(api, job).into_iter().rev().take(LISTED).rev();
     let mode = match &plan.options.autoscale {
         None => AutoscaleMode::Off,
         Some(options) if options.observes_only => AutoscaleMode::Observe,
         Some(_) => AutoscaleMode::On,
     };
     let decisions = newest.map(|interval| interval.decision).collect();
-    json(StatusCode::OK, &Autoscale { mode, settings: settings(plan), decisions })
+    json(StatusCode::OK, &Autoscale { mode, settings: settings(&plan), decisions })
 }
 
 /// All that was observed, oldest first.
-pub(super) fn observations(records: &ScalingRecords, job: &str, plan: &Plan) -> Answer {
-    let observations = records.of(job).into_iter().map(|interval| interval.observation).collect();
-    json(StatusCode::OK, &ObservationList { settings: settings(plan), observations })
+pub(super) fn observations(api: &Api, job: &dyn ServedJob) -> Answer {
+    let observations = intervals(api, job).into_iter().map(|interval| interval.observation).collect();
+    json(StatusCode::OK, &ObservationList { settings: settings(&job.plan()), observations })
 }

@@ -12,6 +12,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::answers::{Answered, Api, REQUEST, json, on_thread};
+use super::documents::ErrorDocument;
 use super::jobs::{Refusal, ServedJob};
 use super::reconfigure::{ReconfigureOrder, carry_out, not_made};
 use crate::threads::lock;
@@ -38,13 +39,9 @@ struct DrainedJob {
 
 impl DrainedJob {
     fn of(job: &str, moved: bool, outcome: &Result<(), Refusal>) -> DrainedJob {
-        let error = outcome.as_ref().err().map(Refusal::error);
-        DrainedJob {
-            job: job.to_owned(),
-            moved,
-            error: error.map(|error| error.message().to_owned()),
-            remedy: error.and_then(|error| error.help().map(str::to_owned)),
-        }
+        let why = outcome.as_ref().err().map(|why| ErrorDocument::from(why.error()));
+        let (error, remedy) = why.map(|ErrorDocument { error, remedy, .. }| (error, remedy)).unzip();
+        DrainedJob { job: job.to_owned(), moved, error, remedy: remedy.flatten() }
     }
 }
 

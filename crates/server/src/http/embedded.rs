@@ -14,14 +14,14 @@ use anabranch_runtime::{HERE, HERE_NAME, JobHandle, Moves, Reconfigure, Reconfig
 use anabranch_state::{Access, Savepoint, Store};
 
 use super::documents::Worker;
-use super::functions::FunctionOrder;
+use super::functions::{FunctionJob, FunctionOrder};
 use super::histories::ChangeHistories;
 use super::jobs::{Jobs, Placed, Reading, Refusal, ServedJob};
 use super::orders::JobOrder;
 use super::reconfigure::ReconfigureOrder;
 use crate::cluster::Members;
 use crate::engine::check_scaled;
-use crate::functions::{Changeable, FunctionRefusal, FunctionUse, replace};
+use crate::functions::{Changeable, FunctionRefusal, replace};
 use crate::threads::lock;
 use crate::{Engine, SavepointRequest, Settings};
 
@@ -39,7 +39,7 @@ pub(crate) struct Running {
     pub(crate) started_ms: i64,
 }
 
-/// Is told the version that a job's plan will have.
+/// Called with the version that a job's plan will have.
 type Note<'a> = &'a mut dyn FnMut(PlanVersion) -> std::result::Result<(), Refusal>;
 
 /// A job that this process coordinates, as the API serves it.
@@ -108,7 +108,7 @@ impl Jobs for Embedded {
         self.change(&mut script, order)
     }
 
-    fn replace_functions(&self, order: &FunctionOrder) -> std::result::Result<Vec<FunctionUse>, FunctionRefusal> {
+    fn replace_functions(&self, order: &FunctionOrder) -> std::result::Result<Vec<FunctionJob>, FunctionRefusal> {
         let script = Embedded::script(self)?;
         let script = RefCell::new(lock(script));
         replace(order, &[Held { embedded: self, script }], &self.histories)

@@ -2,15 +2,17 @@
 
 use std::sync::Arc;
 
+use anabranch_model::Error;
+use anabranch_runtime::Reconfigured;
 use hyper::StatusCode;
 use hyper::body::Bytes;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::answers::{Answered, Api, REQUEST, json, on_thread, parsed, wrong_order};
+use super::documents::ErrorDocument;
 use super::histories::{ChangeDocument, documents};
 use super::reconfigure::not_made;
-use crate::functions::{FunctionOutcome, FunctionUse};
 
 /// The order to replace functions in all running jobs that use them.
 #[derive(Clone, Debug, Default, Serialize, Deserialize, JsonSchema)]
@@ -38,10 +40,10 @@ pub(super) struct FunctionsReplaced {
 
 /// The outcome for a job that uses the functions.
 #[derive(Debug, Serialize, JsonSchema)]
-struct FunctionJob {
+pub struct FunctionJob {
     job: String,
     /// Those of the functions that it uses.
-    functions: Vec<String>,
+    pub(crate) functions: Vec<String>,
     /// Whether its statements declared them in the same way before.
     was_same: bool,
     outcome: FunctionJobOutcome,
@@ -68,26 +70,26 @@ enum FunctionJobOutcome {
     Skipped,
 }
 
-impl From<FunctionUse> for FunctionJob {
-    fn from(of: FunctionUse) -> Self {
-        let FunctionUse { job, functions, was_same, outcome } = of;
-        let (outcome, done, took_ms, error) = match outcome {
-            FunctionOutcome::Checked(done) => (FunctionJobOutcome::Checked, Some(done), None, None),
-            FunctionOutcome::Changed(done, took_ms) => (FunctionJobOutcome::Changed, Some(done), Some(took_ms), None),
-            FunctionOutcome::Failed(error) => (FunctionJobOutcome::Failed, None, None, Some(error)),
-            FunctionOutcome::Skipped => (FunctionJobOutcome::Skipped, None, None, None),
-        };
-        FunctionJob {
-            job,
-            functions,
-            was_same,
-            outcome,
-            version: done.as_ref().map(|done| done.version.0),
-            took_ms,
-            changes: done.map(|done| documents(&done.changes)).unwrap_or_default(),
-            remedy: error.as_ref().and_then(|error| error.help().map(str::to_owned)),
-            error: error.map(|error| error.message().to_owned()),
-        }
+impl FunctionJob {
+    /// A job that is not changed, because the change of a job before it has failed.
+    pub(crate) fn new(job: &str, functions: Vec<String>, was_same: bool) -> FunctionJob {
+        let (version, took_ms, changes, error, remedy) = (None, None, Vec::new(), None, None);
+        let (job, outcome) = (job.to_owned(), FunctionJobOutcome::Skipped);
+        FunctionJob { job, functions, was_same, outcome, version, took_ms, changes, error, remedy }
+    }
+
+    pub(crate) fn checked(self, done: &Reconfigured) -> FunctionJob {
+        let (version, changes) = (Some(done.version.0), documents(&done.changes));
+        FunctionJob { outcome: FunctionJobOutcome::Checked, version, changes, ..self }
+    }
+
+    pub(crate) fn changed(self, done: &Reconfigured, took_ms: f64) -> FunctionJob {
+        FunctionJob { outcome: FunctionJobOutcome::Changed, took_ms: Some(took_ms), ..self.checked(done) }
+    }
+
+    pub(crate) fn failed(self, why: &Error) -> FunctionJob {
+        let ErrorDocument { error, remedy, .. } = ErrorDocument::from(why);
+        FunctionJob { outcome: FunctionJobOutcome::Failed, error: Some(error), remedy, ..self }
     }
 }
 
@@ -98,7 +100,6 @@ pub(super) async fn functions(api: Arc<Api>, body: Bytes) -> Answered {
     on_thread("change", REQUEST, move || {
         api.refuses_changes().map_err(|why| not_made(&why, ""))?;
         let jobs = api.jobs.replace_functions(&order).map_err(|refusal| not_made(&refusal.why, &refusal.sql))?;
-        let jobs = jobs.into_iter().map(FunctionJob::from).collect();
         Ok(json(StatusCode::OK, &FunctionsReplaced { jobs }))
     })
     .await?

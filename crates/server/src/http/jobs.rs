@@ -15,12 +15,12 @@ use serde::Serialize;
 
 use super::autoscale::ScalingRecords;
 use super::documents::Worker;
-use super::functions::FunctionOrder;
+use super::functions::{FunctionJob, FunctionOrder};
 use super::histories::ChangeHistories;
 use super::orders::JobOrder;
 use super::reconfigure::ReconfigureOrder;
 use crate::Engine;
-use crate::functions::{FunctionRefusal, FunctionUse};
+use crate::functions::FunctionRefusal;
 
 /// The jobs and the workers that a process knows.
 pub trait Jobs: Send + Sync {
@@ -41,7 +41,7 @@ pub trait Jobs: Send + Sync {
     /// Changes a running job. Waits until the change is settled.
     fn reconfigure(&self, job: &str, order: &ReconfigureOrder) -> Result<Reconfigured, Refusal>;
     /// Replaces functions in all running jobs that use them. Waits until the changes are settled.
-    fn replace_functions(&self, order: &FunctionOrder) -> Result<Vec<FunctionUse>, FunctionRefusal>;
+    fn replace_functions(&self, order: &FunctionOrder) -> Result<Vec<FunctionJob>, FunctionRefusal>;
     /// The changes of its jobs.
     fn histories(&self) -> &ChangeHistories;
     /// The decisions on the numbers of tasks of its jobs; `None` if these do not follow the load.
@@ -79,7 +79,7 @@ pub enum Refusal {
 }
 
 impl Refusal {
-    /// Of a change that a job has refused, or that has failed.
+    /// The refusal of a change by this error: the job has refused it, or the change has failed.
     pub(crate) fn of_change(error: Error) -> Refusal {
         match error.kind() {
             ErrorKind::User => Refusal::Conflict(error),
@@ -202,19 +202,10 @@ pub(crate) enum JobState {
 
 impl JobState {
     /// All of them.
-    pub(crate) const ALL: [JobState; 11] = [
-        JobState::Waiting,
-        JobState::Starting,
-        JobState::Restoring,
-        JobState::Running,
-        JobState::Changing,
-        JobState::Restarting,
-        JobState::Stopping,
-        JobState::Stopped,
-        JobState::Ended,
-        JobState::Failed,
-        JobState::Cancelled,
-    ];
+    pub(crate) const ALL: [JobState; 11] = {
+        use JobState::*;
+        [Waiting, Starting, Restoring, Running, Changing, Restarting, Stopping, Stopped, Ended, Failed, Cancelled]
+    };
 }
 
 /// As in documents.

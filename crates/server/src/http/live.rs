@@ -18,7 +18,7 @@ use super::query::Parameters;
 /// A comment is sent after this time without an event, so that both sides notice a broken connection.
 const SILENCE_MAX: Duration = Duration::from_secs(5);
 /// Streams at the same time; others get 503.
-const STREAMS_MAX: usize = 128;
+pub(super) const STREAMS_MAX: usize = 128;
 
 /// What a stream shows.
 enum Streamed {
@@ -34,13 +34,12 @@ pub(super) fn all(api: &Arc<Api>, parameters: &Parameters) -> Answered {
 
 /// Answers a request for the stream of one job.
 pub(super) fn of_job(api: &Arc<Api>, name: &str, parameters: &Parameters) -> Answered {
-    api.job(name)?;
     let (from, stage) = (parameters.number("from")?, parameters.number("stage")?);
     stream(api, Streamed::Job { name: name.to_owned(), stage }, from)
 }
 
 fn stream(api: &Arc<Api>, shown: Streamed, from: Option<u64>) -> Answered {
-    let Some(place) = StreamSlot::acquire(api) else {
+    let Ok(place) = Arc::clone(&api.streams).try_acquire_owned() else {
         let error = anabranch_model::Error::outside(format!("there are {STREAMS_MAX} streams already"));
         return Err(refused(StatusCode::SERVICE_UNAVAILABLE, &error.remedy("close other pages")));
     };
@@ -52,26 +51,6 @@ fn stream(api: &Arc<Api>, shown: Streamed, from: Option<u64>) -> Answered {
         drop(place);
     });
     Ok(of_events(body))
-}
-
-/// One of the streams that are allowed at a time.
-struct StreamSlot(Arc<Api>);
-
-impl StreamSlot {
-    fn acquire(api: &Arc<Api>) -> Option<StreamSlot> {
-        let taken = api.streams.fetch_update(
-            std::sync::atomic::Ordering::Relaxed,
-            std::sync::atomic::Ordering::Relaxed,
-            |streams| (streams < STREAMS_MAX).then_some(streams + 1),
-        );
-        taken.is_ok().then(|| StreamSlot(Arc::clone(api)))
-    }
-}
-
-impl Drop for StreamSlot {
-    fn drop(&mut self) {
-        self.0.streams.fetch_sub(1, std::sync::atomic::Ordering::Relaxed);
-    }
 }
 
 /// An answer whose body are events.

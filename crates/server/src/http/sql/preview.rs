@@ -2,7 +2,6 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::sync::mpsc::RecvTimeoutError;
 use std::time::Duration;
 
@@ -15,6 +14,7 @@ use hyper::body::Bytes;
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Value, json};
+use tokio::sync::Semaphore;
 
 use super::super::answers::{Answered, Api, no_thread, refused};
 use super::super::body::{Body, ClientLeft, Events, event};
@@ -36,10 +36,11 @@ const EVENT_ROWS: usize = 200;
 const SILENCE_MAX: Duration = Duration::from_secs(5);
 /// Longest text of a value, in characters.
 const VALUE_MAX: usize = 1000;
-/// How often it is looked whether the client has left.
+/// How often a preview checks whether the client has left.
 const LOOK: Duration = Duration::from_millis(100);
 
-static RUNNING: AtomicUsize = AtomicUsize::new(0);
+/// The previews that may still begin.
+static FREE: Semaphore = Semaphore::const_new(PREVIEWS_MAX);
 
 /// A query to preview.
 #[derive(Debug, Deserialize, JsonSchema)]
@@ -62,27 +63,11 @@ fn seconds() -> u64 {
     10
 }
 
-/// One of the previews that may run.
-struct Slot;
-
-impl Slot {
-    fn acquire() -> Option<Slot> {
-        let taken = RUNNING.fetch_update(Relaxed, Relaxed, |running| (running < PREVIEWS_MAX).then_some(running + 1));
-        taken.is_ok().then_some(Slot)
-    }
-}
-
-impl Drop for Slot {
-    fn drop(&mut self) {
-        RUNNING.fetch_sub(1, Relaxed);
-    }
-}
-
 /// Answers with the first rows of a query, as they come.
 pub(in crate::http) fn preview(api: Arc<Api>, body: &Bytes) -> Answered {
     let order: PreviewOrder = taken(body, "{\"sql\": \"STATEMENTS\", \"rows\": 100, \"seconds\": 10}")?;
     let engine = engine(&api)?;
-    let Some(place) = Slot::acquire() else {
+    let Ok(place) = FREE.try_acquire() else {
         let error = Error::outside(format!("{PREVIEWS_MAX} previews run already"));
         return Err(refused(StatusCode::SERVICE_UNAVAILABLE, &error.remedy("wait until one has ended")));
     };
