@@ -27,7 +27,6 @@ pub(crate) struct JobScaler {
 pub(crate) struct Observed<'a> {
     pub(crate) reading: &'a Reading,
     pub(crate) plan: &'a Plan,
-    /// Its statements.
     pub(crate) sql: &'a str,
     /// Slots of all workers.
     pub(crate) slots: u32,
@@ -91,16 +90,11 @@ impl JobScaler {
 impl Decided {
     /// The number of tasks that the job is to have, if that is another one.
     pub(crate) fn tasks(&self) -> Option<u32> {
-        tasks(&self.decision)
-    }
-}
-
-/// The number of tasks that a job is to have by a decision.
-pub(crate) fn tasks(decision: &Decision) -> Option<u32> {
-    match &decision.action {
-        // Stages with fewer may not have as many.
-        Action::Change(change) => change.values().copied().max(),
-        Action::Stay(_) => None,
+        match &self.decision.action {
+            // Stages with fewer may not have as many.
+            Action::Change(change) => change.values().copied().max(),
+            Action::Stay(_) => None,
+        }
     }
 }
 

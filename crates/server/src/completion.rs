@@ -106,23 +106,16 @@ impl Scope<'_> {
             }
             Place::Column => matching(self.columns().iter().map(String::as_str), word),
             Place::Type => matching(TYPES.into_iter(), word),
+            Place::OptionName(_) | Place::OptionValue(..) | Place::Setting if !word.is_empty() => Vec::new(),
             Place::OptionName(connector) => {
-                let names =
-                    self.options(connector.as_deref()).into_iter().map(|name| format!("'{}", named(&name, '\'')));
-                if word.is_empty() { names.collect() } else { Vec::new() }
+                let names = self.options(connector.as_deref()).into_iter();
+                names.map(|name| format!("'{}", named(&name, '\''))).collect()
             }
             Place::OptionValue(connector, option) => {
-                let values = self.values(connector.as_deref(), option);
-                if word.is_empty() {
-                    values.into_iter().map(|value| format!("'{value}'")).collect()
-                } else {
-                    Vec::new()
-                }
+                let values = self.values(connector.as_deref(), option).into_iter();
+                values.map(|value| format!("'{value}'")).collect()
             }
-            Place::Setting => {
-                let names = self.vocabulary.settings.iter().map(|name| format!("'{name}'"));
-                if word.is_empty() { names.collect() } else { Vec::new() }
-            }
+            Place::Setting => self.vocabulary.settings.iter().map(|name| format!("'{name}'")).collect(),
             Place::Nothing => Vec::new(),
         }
     }

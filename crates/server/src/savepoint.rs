@@ -33,11 +33,8 @@ impl SavepointRequest<'_> {
     pub fn take(mut self) -> Result<Option<Savepoint>> {
         check_empty(self.to)?;
         let mut asked = Asked::ask(self.from, self.id(), self.clock.wall_ms())?;
-        let taken = match self.answer(&asked) {
-            Ok(Some(manifest)) => self.copy(&manifest, &mut asked).map(Some),
-            Ok(None) => Ok(None),
-            Err(error) => Err(error),
-        };
+        let found = self.answer(&asked);
+        let taken = found.and_then(|found| found.map(|manifest| self.copy(&manifest, &mut asked)).transpose());
         // Withdrawn before the outcome is reported: a request that stays would keep the job's checkpoint from
         // being removed.
         let withdrawn = asked.withdraw();

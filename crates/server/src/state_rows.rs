@@ -7,7 +7,7 @@
 use anabranch_dataflow::instant_text;
 use anabranch_model::{Error, Result};
 use anabranch_state::{Manifest, Others, Store, decode_rows};
-use arrow::array::{Array, BooleanArray, RecordBatch};
+use arrow::array::{BooleanArray, RecordBatch};
 use arrow::compute::filter_record_batch;
 use arrow::datatypes::SchemaRef;
 use arrow::util::display::{ArrayFormatter, FormatOptions};
@@ -62,11 +62,9 @@ pub fn read_state(store: &Store, manifest: &Manifest, wanted: &StateRows<'_>) ->
     let operators = manifest.tasks.iter().flat_map(|task| &task.operators);
     let operators: Vec<_> = operators.filter(|operator| operator.number == wanted.operator).collect();
     let mut found = FoundRows {
-        schema: None,
-        batches: Vec::new(),
-        more: false,
         in_pieces: operators.iter().any(|operator| operator.files.len() > 1),
         watermark_ms: watermark_ms(manifest, wanted.operator),
+        ..FoundRows::default()
     };
     let mut left = wanted.limit;
     for file in operators.iter().flat_map(|operator| &operator.files) {
@@ -92,7 +90,7 @@ pub fn read_state(store: &Store, manifest: &Manifest, wanted: &StateRows<'_>) ->
 }
 
 fn filtered(batch: &RecordBatch, keys: &[(String, String)]) -> Result<RecordBatch> {
-    let mut rows = batch.clone();
+    let (mut rows, options) = (batch.clone(), FormatOptions::new().with_null("NULL"));
     for (name, value) in keys {
         let column = rows.column_by_name(name).ok_or_else(|| {
             let schema = batch.schema();
@@ -100,17 +98,12 @@ fn filtered(batch: &RecordBatch, keys: &[(String, String)]) -> Result<RecordBatc
             Error::user(format!("the state has no column '{name}'")).remedy(format!("columns: {}", names.join(", ")))
         })?;
         let matches: BooleanArray = {
-            let shown = formatter(column.as_ref())?;
+            let shown = ArrayFormatter::try_new(column.as_ref(), &options)?;
             (0..rows.num_rows()).map(|row| Some(shown.value(row).to_string() == *value)).collect()
         };
         rows = filter_record_batch(&rows, &matches)?;
     }
     Ok(rows)
-}
-
-fn formatter(column: &dyn Array) -> Result<ArrayFormatter<'_>> {
-    const OPTIONS: FormatOptions<'static> = FormatOptions::new().with_null("NULL");
-    Ok(ArrayFormatter::try_new(column, &OPTIONS)?)
 }
 
 /// Event time that all tasks of an operator have reached, if any has.

@@ -19,9 +19,9 @@ use serde::Serialize;
 use crate::TableOption;
 use crate::http::{Rate, Rates, Reading, ReconfigureOrder};
 
-/// Notices that are so old explain nothing any more.
+/// Older notices explain nothing.
 const LATELY: Duration = Duration::from_secs(60);
-/// A job that is younger is still at its first rows and calls.
+/// A younger job has not had the time for rows and calls.
 const YOUNG_MS: i64 = 3000;
 
 /// How a job is, in a word.

@@ -82,7 +82,6 @@ impl Drop for LocalWorkers {
     }
 }
 
-/// A worker's process.
 struct Worker {
     child: Child,
     /// The coordinator has seen it.

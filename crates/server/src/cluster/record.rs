@@ -39,7 +39,6 @@ pub(super) enum State {
     Removed,
 }
 
-/// A job.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(super) struct Record {
     format: u32,

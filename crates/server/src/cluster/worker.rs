@@ -33,7 +33,7 @@ use links::{Link, Said};
 
 /// Heartbeats within the time after which a silent worker is lost.
 const BEATS: u32 = 8;
-/// A coordinator that leads is heard lately if it has said so within so many heartbeats.
+/// Heartbeats within which a coordinator must have said that it leads.
 const LATELY: u32 = 3;
 /// A coordinator that is silent for so many times the time after which a worker is lost has given this one
 /// up, or cannot be reached.
@@ -42,8 +42,8 @@ const SILENCES: u32 = 2;
 /// A job's worker without tasks is not needed any more if no coordinator has said anything to it for so many
 /// times that time.
 const DESERTED: u32 = 15;
-/// A process that is refused at its start tries again for so long: a former one of its name may be lost only
-/// now.
+/// How long a process that is refused at its start tries again. The coordinators may still count a former
+/// process of its name.
 const FORMER: Duration = Duration::from_secs(3);
 
 /// How a worker's process is started.
@@ -197,7 +197,7 @@ fn listen(
 /// The process listens to other workers.
 struct Joined {
     endpoint: Arc<Endpoint>,
-    /// As the others are told.
+    /// Where the other workers connect, and the key that they check.
     peer: Peer,
     silence: Duration,
 }

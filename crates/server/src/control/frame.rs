@@ -25,7 +25,6 @@ const REASON_MAX: usize = 1024;
 /// Memory that a body gets before its bytes arrive, at most.
 const RESERVED_BYTES: usize = 64 << 10;
 
-/// What came.
 #[derive(Debug)]
 pub(super) enum Frame {
     Message(Vec<u8>),

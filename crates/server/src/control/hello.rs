@@ -20,7 +20,7 @@ use super::wire::{Input, Wire, broken};
 pub(super) const MAGIC: [u8; 8] = *b"anabctrl";
 /// Of the greeting and of frames. Processes of different versions refuse each other.
 pub(super) const VERSION: u32 = 1;
-/// What a refused peer has for taking the answer.
+/// Time in which a refused peer must take the answer.
 const ANSWER: Duration = Duration::from_secs(1);
 const HEAD_BYTES: usize = 16;
 /// Bytes of a reason, at most.
@@ -32,7 +32,7 @@ const HTTP: [&[u8]; 6] = [b"GET ", b"HEAD ", b"POST ", b"PUT ", b"OPTIONS ", b"D
 const HTTP_ANSWER: &str = "HTTP/1.0 400 Bad Request\r\nContent-Type: text/plain\r\nConnection: close\r\n\r\n\
                            This address has Anabranch's control protocol, not HTTP.\n";
 
-/// A message of the greeting, but for an answer that accepts.
+/// A hello with its token, or an answer with its reason. An answer without a reason accepts.
 fn message(text: &[u8]) -> Vec<u8> {
     let length = u32::try_from(text.len()).unwrap_or(u32::MAX);
     [&MAGIC[..], &VERSION.to_le_bytes(), &length.to_le_bytes(), text].concat()
@@ -40,11 +40,14 @@ fn message(text: &[u8]) -> Vec<u8> {
 
 /// Waits for the hello. The peer learns why it is refused; `explain` knows a better reason than what came.
 pub(super) fn receive(input: &mut Input, wire: &Wire, token: &[u8], explain: impl Fn(Error) -> Error) -> Result<()> {
-    check(input, token).map_err(|(error, answer)| {
-        let error = explain(error);
-        refuse(input, wire, &answer.map_or_else(|| refusal(&reason(&error)), Vec::from));
-        error
-    })
+    check(input, token).map_err(|wrong| explained(input, wire, wrong, explain))
+}
+
+/// Refuses a peer by what is wrong with it, or with `explain` by a better reason.
+fn explained(input: &mut Input, wire: &Wire, (error, answer): Wrong, explain: impl Fn(Error) -> Error) -> Error {
+    let error = explain(error);
+    refuse(input, wire, &answer.map_or_else(|| refusal(&reason(&error)), Vec::from));
+    error
 }
 
 /// Answers a peer that is refused. The connection is of no use whether or not it gets this.
@@ -59,7 +62,6 @@ fn refuse(input: &mut Input, wire: &Wire, answer: &[u8]) {
     }
 }
 
-/// Accepts the peer.
 pub(super) fn accept(wire: &Wire, deadline: &Deadline) -> Result<()> {
     wire.write_within(&message(b""), deadline).map_err(|error| broken(&error))
 }
@@ -82,20 +84,15 @@ fn refusal(reason: &str) -> Vec<u8> {
 /// Refuses a peer that does not begin with TLS where it must.
 pub(super) fn refuse_without_tls(input: &mut Input, wire: &Wire, explain: impl Fn(Error) -> Error) -> Error {
     let mut magic = [0; MAGIC.len()];
-    let (error, answer) = match read_magic(input, &mut magic) {
-        Err((error, answer)) => (error, answer),
-        Ok(()) => {
-            (Error::outside("it does not begin with TLS, and this address needs it").remedy("give --tls-ca"), None)
-        }
-    };
-    let error = explain(error);
-    refuse(input, wire, &answer.map_or_else(|| refusal(&reason(&error)), Vec::from));
-    error
+    let without = || Error::outside("it does not begin with TLS, and this address needs it").remedy("give --tls-ca");
+    let wrong = read_magic(input, &mut magic).err().unwrap_or_else(|| (without(), None));
+    explained(input, wire, wrong, explain)
 }
 
-/// Checks a hello. `Err`: what is wrong, and an answer in plain bytes for a peer that does not speak this
-/// protocol.
-fn check(input: &mut Input, token: &[u8]) -> Result<(), (Error, Option<&'static str>)> {
+/// What is wrong with a hello, and an answer in plain bytes for a peer that does not speak this protocol.
+type Wrong = (Error, Option<&'static str>);
+
+fn check(input: &mut Input, token: &[u8]) -> Result<(), Wrong> {
     let mut magic = [0; MAGIC.len()];
     read_magic(input, &mut magic)?;
     if is_tls(magic[0]) {
@@ -108,7 +105,7 @@ fn check(input: &mut Input, token: &[u8]) -> Result<(), (Error, Option<&'static 
     check_token(input, token).map_err(|error| (error, None))
 }
 
-fn read_magic(input: &mut Input, magic: &mut [u8; MAGIC.len()]) -> Result<(), (Error, Option<&'static str>)> {
+fn read_magic(input: &mut Input, magic: &mut [u8; MAGIC.len()]) -> Result<(), Wrong> {
     input.read_exact(magic).map_err(|error| (unfinished(&error), None))?;
     if HTTP.iter().any(|method| magic.starts_with(method)) {
         let error = "it speaks HTTP, and this address has Anabranch's control protocol";

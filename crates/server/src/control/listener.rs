@@ -41,12 +41,6 @@ struct Shared {
 }
 
 impl Incoming {
-    /// The address of the peer.
-    #[must_use]
-    pub fn peer(&self) -> SocketAddr {
-        self.peer
-    }
-
     /// Begins to receive. Events come on a thread of the connection, perhaps before this returns.
     pub fn start<In: DeserializeOwned + 'static, Out: Serialize>(
         self,

@@ -85,7 +85,6 @@ impl Wire {
         Ok(())
     }
 
-    /// Writes within a deadline.
     pub(super) fn write_within(&self, bytes: &[u8], deadline: &Deadline) -> io::Result<()> {
         self.stream.set_write_timeout(Some(deadline.left()?))?;
         self.write_all(bytes, &|is_stuck| is_stuck)

@@ -36,9 +36,7 @@ impl Body {
         let (sender, receiver) = channel(EVENTS_MAX);
         (Events(sender), Body::Events { events: receiver, taken: None })
     }
-}
 
-impl Body {
     /// Calls this each time that the client takes an event. A body that is there as a whole drops it at once.
     pub(super) fn telling(self, taken: impl Fn() + Send + 'static) -> Body {
         match self {

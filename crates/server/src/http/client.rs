@@ -12,7 +12,6 @@ use rustls::pki_types::{CertificateDer, ServerName};
 use rustls::{ClientConfig, ClientConnection, RootCertStore, StreamOwned};
 use serde_json::Value;
 
-/// Time to connect.
 const CONNECT: Duration = Duration::from_secs(10);
 /// Time for a coordinator to start, or for one of several to take over.
 const CHANGE: Duration = Duration::from_secs(5);
@@ -20,7 +19,6 @@ const CHANGE: Duration = Duration::from_secs(5);
 const ALIVE: Duration = Duration::from_secs(2);
 /// Pause before the coordinators are asked again.
 const AGAIN: Duration = Duration::from_millis(200);
-/// Largest answer.
 const ANSWER_MAX: u64 = 64 << 20;
 
 /// Where the API is served, and how to reach it.

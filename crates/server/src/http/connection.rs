@@ -88,7 +88,7 @@ pub(super) async fn serve<S: Service>(
     let mut sample = interval(SAMPLE);
     sample.set_missed_tick_behavior(MissedTickBehavior::Delay);
     loop {
-        // A stream that was accepted stays if this is given up for something else.
+        // If another branch comes first, a stream that was accepted waits for the next turn.
         let next = async {
             if waiting.is_none() {
                 waiting = Some(socket.accept().await);
@@ -152,7 +152,7 @@ where
     let answer = service_fn(|request: Request<Incoming>| {
         let (service, turn) = (Arc::clone(&service), Arc::clone(&turn));
         async move {
-            let ours = Ours::begin(turn, service.guard().check(request.method(), request.headers()).is_ok());
+            let ours = turn.begins(service.guard().check(request.method(), request.headers()).is_ok());
             let answer = protected(service.respond(request).await);
             // A client that takes no events is as slow as one that sends no request.
             Ok::<_, Infallible>(answer.map(|body| body.telling(move || ours.0.is_taken())))
@@ -199,16 +199,10 @@ struct State {
 /// The server's turn: it works on an answer, or sends events.
 struct Ours(Arc<Turn>);
 
-impl Ours {
-    fn begin(turn: Arc<Turn>, is_known: bool) -> Ours {
-        turn.is_ours(is_known);
-        Ours(turn)
-    }
-}
-
 impl Drop for Ours {
     fn drop(&mut self) {
-        self.0.is_the_clients();
+        let mut state = lock(&self.0.state);
+        (state.since, state.streams) = (Some(Instant::now()), false);
     }
 }
 
@@ -227,15 +221,13 @@ impl Turn {
     }
 
     /// A request has arrived. `is_known`: it may be answered.
-    fn is_ours(&self, is_known: bool) {
-        let mut state = lock(&self.state);
-        state.since = None;
-        state.is_known |= is_known;
-    }
-
-    fn is_the_clients(&self) {
-        let mut state = lock(&self.state);
-        (state.since, state.streams) = (Some(Instant::now()), false);
+    fn begins(self: Arc<Self>, is_known: bool) -> Ours {
+        {
+            let mut state = lock(&self.state);
+            state.since = None;
+            state.is_known |= is_known;
+        }
+        Ours(self)
     }
 
     /// When the client must have sent its next request, if it is the client's turn.

@@ -162,9 +162,7 @@ impl WorkerList {
         }
         WorkerList { workers }
     }
-}
 
-impl WorkerList {
     /// As an object of the names.
     pub(super) fn by_name(self) -> serde_json::Value {
         let workers = self.workers.into_iter();

@@ -13,7 +13,6 @@ use super::security::{Access, Given, Tokens};
 /// Where a browser says that a request comes from another site.
 const FETCH_SITE: HeaderName = HeaderName::from_static("sec-fetch-site");
 
-/// Decides about each request.
 pub(super) struct Guard {
     tokens: Tokens,
     given: Given,

@@ -70,7 +70,7 @@ struct LoadDocument {
 }
 
 /// A change that was requested. Dry runs are not listed.
-#[derive(Clone, Debug, Serialize, JsonSchema)]
+#[derive(Clone, Debug, Default, Serialize, JsonSchema)]
 pub(super) struct ChangeRecord {
     /// When it was requested, in milliseconds since 1970.
     at_ms: i64,
@@ -86,9 +86,10 @@ pub(super) struct ChangeRecord {
 }
 
 /// The outcome of a change.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 enum ChangeOutcome {
+    #[default]
     Running,
     Settled,
     Unchanged,
@@ -143,16 +144,7 @@ impl ChangeHistories {
     fn begin(&self, job: &str, request: String, at_ms: i64) -> usize {
         let mut jobs = lock(&self.jobs);
         let history = jobs.entry(job.to_owned()).or_default();
-        let (version, reason, took_ms, changes) = (None, None, None, Vec::new());
-        history.records.push_back(ChangeRecord {
-            at_ms,
-            request,
-            outcome: ChangeOutcome::Running,
-            version,
-            reason,
-            took_ms,
-            changes,
-        });
+        history.records.push_back(ChangeRecord { at_ms, request, ..ChangeRecord::default() });
         if history.records.len() > KEPT {
             history.records.pop_front();
             history.first += 1;

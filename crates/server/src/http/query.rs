@@ -9,7 +9,6 @@ use hyper::StatusCode;
 use super::answers::{Answer, refused};
 use super::routes::decoded;
 
-/// Parameters by their names.
 #[derive(Debug, Default)]
 pub(super) struct Parameters(BTreeMap<String, String>);
 

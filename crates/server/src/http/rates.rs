@@ -28,26 +28,23 @@ pub(crate) struct History(VecDeque<Sample>);
 #[derive(Debug, Default)]
 pub(crate) struct Rates(BTreeMap<TaskId, Rate>);
 
-/// Rates of one task.
+/// What one task does per second.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct Rate {
-    /// Rows per second.
     pub(crate) rows_in: f64,
-    /// Bytes per second.
     pub(crate) bytes_in: f64,
-    /// Rows per second.
     pub(crate) rows_out: f64,
     /// Where the time went; `None` if no time has passed.
     pub(crate) shares: Option<Shares>,
-    /// Processor time per second, in seconds.
+    /// Processor time, in seconds.
     pub(crate) cpu: f64,
-    /// Calls to a table outside per second, those of them that failed, and the milliseconds that they took.
+    /// Calls to a table outside, those of them that failed, and the milliseconds that they took.
     pub(crate) calls: f64,
     pub(crate) failed_calls: f64,
     pub(crate) call_ms: f64,
-    /// Keys per second that no cache answered.
+    /// Keys that no cache answered.
     pub(crate) misses: f64,
-    /// Rows per second that are late, that cannot be decoded, that have no event time.
+    /// Rows that are late, that cannot be decoded, that have no event time.
     pub(crate) late: f64,
     pub(crate) malformed: f64,
     pub(crate) untimed: f64,

@@ -8,7 +8,6 @@ use schemars::{JsonSchema, Schema, SchemaGenerator};
 use super::documents::ErrorDocument;
 pub(super) use table::ROUTES;
 
-/// What a route does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Target {
     Health,

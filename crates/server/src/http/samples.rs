@@ -32,7 +32,7 @@ use ring::Rings;
 
 /// Bytes of all samples of a process.
 const BYTES_MAX: usize = 16 << 20;
-/// Bytes of all plans of a process, but that each job has its newest one.
+/// Bytes of all plans of a process. The newest plan of each job stays even beyond that.
 const PLAN_BYTES_MAX: usize = 8 << 20;
 /// Marks of all jobs together that the overview has, and for how long.
 const MARKS_MAX: usize = 12;

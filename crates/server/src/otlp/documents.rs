@@ -19,16 +19,14 @@ pub(super) struct Resource(Value);
 impl Resource {
     pub(super) fn new(destination: &Destination) -> Resource {
         let Destination { role, instance, .. } = destination;
-        let mut attributes = Map::new();
-        for (name, value) in [
+        let attributes = [
             ("service.name", "anabranch".into()),
             ("service.version", env!("CARGO_PKG_VERSION").into()),
             ("service.instance.id", Value::from(instance.as_str())),
             ("process.pid", std::process::id().into()),
             ("anabranch.role", Value::from(*role)),
-        ] {
-            attributes.insert(name.to_owned(), value);
-        }
+        ];
+        let attributes = attributes.map(|(name, value)| (name.to_owned(), value)).into_iter().collect();
         Resource(json!({ "attributes": pairs(&attributes) }))
     }
 

@@ -12,7 +12,7 @@ use crate::http::{BalanceOrder, ReconfigureOrder};
 const BEHIND_AFTER: Duration = Duration::from_secs(1);
 /// A stage that waits for room for this part of its time is held up.
 const HELD_UP: f64 = 0.3;
-/// A task that works for this part of its time has no time left to count on.
+/// A task that works for this part of its time is busy.
 const BUSY: f64 = 0.7;
 /// A call to an outside table that takes this long is slow.
 const SLOW_CALL_MS: f64 = 500.0;

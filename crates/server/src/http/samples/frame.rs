@@ -1,4 +1,4 @@
-//! One sample of a job, as small as it may be.
+//! One sample of a job, in few bytes.
 
 mod documents;
 

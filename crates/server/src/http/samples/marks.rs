@@ -155,30 +155,18 @@ impl Checkpoints {
     ) {
         let abandoned = before.is_some_and(|before| before.job.abandoned < now.job.abandoned);
         if abandoned {
-            self.push(CheckpointMark {
-                at_ms: now.at_ms,
-                outcome: CheckpointOutcome::Abandoned,
-                epoch: None,
-                took_ms: None,
-                phases: None,
-                bytes: None,
-            });
+            let (at_ms, outcome) = (now.at_ms, CheckpointOutcome::Abandoned);
+            self.push(CheckpointMark { at_ms, outcome, epoch: None, took_ms: None, phases: None, bytes: None });
         }
         let last = before.and_then(|before| before.job.checkpoint);
         if let Some(new) = now.job.checkpoint.filter(|new| last.is_none_or(|last| last.epoch != new.epoch)) {
+            let (at_ms, outcome, epoch) = (new.at_ms, CheckpointOutcome::Completed, Some(new.epoch));
             let (took_ms, bytes) = (Some(f64::from(new.took_ms)), Some(new.bytes));
             let phases = reading.status.last_checkpoint.and_then(|last| {
                 let goes_on = last.committed.incarnation == reading.status.incarnation;
                 Some(CheckpointPhases::of(&last.phases?, if goes_on { &now.names[..] } else { &[] }, worker))
             });
-            self.push(CheckpointMark {
-                at_ms: new.at_ms,
-                outcome: CheckpointOutcome::Completed,
-                epoch: Some(new.epoch),
-                took_ms,
-                phases,
-                bytes,
-            });
+            self.push(CheckpointMark { at_ms, outcome, epoch, took_ms, phases, bytes });
         }
     }
 
@@ -235,11 +223,8 @@ impl Marks {
             // A notice that repeats itself has its mark.
             let is_marked = self.marks.iter().rev().find(|mark| mark.kind == MarkKind::Notice);
             if is_marked.is_none_or(|mark| mark.text != cut(&notice.text)) {
-                self.push(Mark {
-                    at_ms: reading.wall_ms_of(notice.at),
-                    kind: MarkKind::Notice,
-                    text: cut(&notice.text),
-                });
+                let at_ms = reading.wall_ms_of(notice.at);
+                self.push(Mark { at_ms, kind: MarkKind::Notice, text: notice.text.clone() });
             }
         }
     }
