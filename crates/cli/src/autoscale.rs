@@ -18,7 +18,6 @@ const SHOWN: usize = 20;
 /// Largest number of key groups of a job: no stage has more tasks.
 const KEY_GROUPS: u16 = 32_768;
 
-/// Runs the command.
 pub(crate) fn autoscale(arguments: &Autoscale) -> Result<(), Failure> {
     if let Some(file) = &arguments.file {
         let record = read_record(file).map_err(Failure::request)?;

@@ -27,7 +27,6 @@ pub(crate) fn carry_out(job: &Target<'_>, order: BalanceOrder, dry_run: bool) ->
     }
 }
 
-/// The findings, as lines.
 fn found(balance: &Value) -> Vec<String> {
     let seconds = balance["seconds"].as_f64().unwrap_or_default();
     items(&balance["stages"]).flat_map(|stage| of_stage(stage, seconds)).collect()

@@ -12,7 +12,6 @@ use crate::arguments;
 use crate::console::Console;
 use crate::failure::Failure;
 
-/// Runs the command.
 pub(crate) fn certificate(arguments: &arguments::Certificate) -> Result<(), Failure> {
     make(&arguments.folder, &arguments.hosts).map_err(Failure::request)?;
     let folder = arguments.folder.display();

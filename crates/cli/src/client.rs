@@ -57,8 +57,7 @@ pub(crate) fn worker_path(worker: &str) -> String {
 
 fn encoded(name: &str) -> String {
     let encoded = |byte: u8| match byte {
-        b'-' | b'_' | b'.' => char::from(byte).to_string(),
-        byte if byte.is_ascii_alphanumeric() => char::from(byte).to_string(),
+        byte if byte.is_ascii_alphanumeric() || b"-_.".contains(&byte) => char::from(byte).to_string(),
         byte => format!("%{byte:02X}"),
     };
     name.bytes().map(encoded).collect()

@@ -42,7 +42,6 @@ impl Console {
         self.reader_left.load(Ordering::SeqCst)
     }
 
-    /// Writes a line.
     pub(crate) fn line(&mut self, text: &str) -> Result<(), Error> {
         let written = self.write_all(format!("{text}\n").as_bytes()).and_then(|()| self.flush());
         written.map_err(|e| Error::outside(format!("cannot write to the terminal: {e}")))

@@ -22,7 +22,6 @@ use crate::signals::Signals;
 /// Time limit for jobs to end with a checkpoint when the coordinator is stopped.
 const CLOSE: Duration = Duration::from_secs(30);
 
-/// Runs the command.
 pub(crate) fn coordinator(arguments: &arguments::Coordinator) -> Result<(), Failure> {
     run(arguments).map_err(Failure::request)
 }
@@ -34,10 +33,10 @@ fn run(arguments: &arguments::Coordinator) -> Result<()> {
     let http = Listen {
         address: arguments.http.clone(),
         token: Some(token.clone()),
-        token_file: None,
         read_token_file: arguments.read_token_file.clone(),
         tls_cert: arguments.tls_cert.clone(),
         tls_key: arguments.tls_key.clone(),
+        ..Listen::default()
     };
     let listener = Listener::bind_as(&http, Given::Options("--http"))?;
     let url = listener.url();

@@ -8,7 +8,6 @@ use crate::console::Console;
 use crate::engine::{engine, read, settings};
 use crate::failure::Failure;
 
-/// Runs the command.
 pub(crate) fn explain(arguments: &Explain) -> Result<(), Failure> {
     let mut output = Console::output();
     let sql = read(&arguments.file).map_err(Failure::request)?;

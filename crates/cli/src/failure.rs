@@ -14,7 +14,6 @@ const WRONG: u8 = 2;
 pub(crate) struct Failure {
     /// The message for standard error.
     pub(crate) text: String,
-    /// Exit code.
     pub(crate) code: u8,
 }
 

@@ -71,7 +71,6 @@ fn send(client: &http::Client, order: &FunctionOrder) -> Result<Value, Failure> 
     })
 }
 
-/// Asks at the terminal.
 fn is_confirmed(jobs: usize) -> Result<bool, Failure> {
     if !stdin().is_terminal() {
         let error = Error::user("there is no terminal for the question whether to change these jobs");

@@ -17,7 +17,6 @@ use crate::watch::text_of;
 /// How often further notices are polled.
 const LOOK: Duration = Duration::from_millis(500);
 
-/// Runs the command.
 pub(crate) fn logs(arguments: &Logs) -> Result<(), Failure> {
     let client = client(&arguments.target.client)?;
     let path = path(&arguments.target.job);

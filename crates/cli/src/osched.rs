@@ -42,7 +42,6 @@ const FRAME: Duration = Duration::from_millis(250);
 /// Time limit for a running scheduler to answer.
 const ANSWER: Duration = Duration::from_secs(15);
 
-/// Runs the command.
 pub(crate) fn osched(arguments: &arguments::Osched) -> Result<(), Failure> {
     match &arguments.command {
         OschedCommand::Run(run) => schedule(run),

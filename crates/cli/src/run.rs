@@ -45,13 +45,11 @@ impl Display {
     }
 }
 
-/// Runs the command.
 pub(crate) fn run(arguments: &Run) -> Result<(), Failure> {
     let sql = read(&arguments.file).map_err(Failure::request)?;
     run_text(arguments, sql)
 }
 
-/// Runs the demonstration.
 pub(crate) fn demo(arguments: &Demo) -> Result<(), Failure> {
     match arguments.print_sql {
         true => Ok(Console::output().line(DEMO_SQL.trim_end())?),

@@ -16,7 +16,6 @@ use crate::signals::Signals;
 use crate::state::size;
 use crate::view::text::{bytes, grouped};
 
-/// Runs the command.
 pub(crate) fn savepoint(arguments: &arguments::Savepoint) -> Result<(), Failure> {
     if is_name(&arguments.job) && !arguments.last {
         return of_job(arguments);

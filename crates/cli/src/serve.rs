@@ -29,7 +29,6 @@ const WORKER: &str = "local";
 /// Rows per second of the demonstration, beside a browser on the same machine.
 const DEMO_RATE: &str = "5000";
 
-/// Runs the command.
 pub(crate) fn serve(arguments: &arguments::Serve) -> Result<(), Failure> {
     run(arguments).map_err(Failure::request)
 }

@@ -72,7 +72,6 @@ struct Shell {
     connected: Option<Connected>,
 }
 
-/// Runs the command.
 pub(crate) fn run(arguments: &Sql) -> Result<(), Failure> {
     let output = Console::output();
     let session = Session::new(engine(output.clone()), &settings(&arguments.settings, &TableOptions::default()));
@@ -263,9 +262,7 @@ impl Shell {
         }
         Ok(())
     }
-}
 
-impl Shell {
     /// Executes one statement of a text.
     fn statement(&mut self, statement: &StatementText, text: &str) -> Result<(), Failure> {
         let planning = |e: Error| Failure::planning(&e, text);

@@ -14,7 +14,6 @@ use crate::view::text::{bytes, count, grouped};
 /// Number of failures that are shown.
 const FAILURES: usize = 5;
 
-/// Runs the command.
 pub(crate) fn show(arguments: &Job) -> Result<(), Failure> {
     let client = client(&arguments.client)?;
     let path = path(&arguments.job);

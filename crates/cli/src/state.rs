@@ -36,7 +36,6 @@ fn size_of(manifest: &Manifest, wanted: impl Fn(u32) -> bool) -> Size {
     })
 }
 
-/// Runs the command.
 pub(crate) fn state(arguments: &arguments::State) -> Result<(), Failure> {
     let store = Store::open_existing(&arguments.place, &Access::from_environment()).map_err(Failure::request)?;
     let contents = Contents::read(&store).map_err(Failure::request)?;

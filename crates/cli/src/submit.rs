@@ -9,7 +9,6 @@ use crate::console::Console;
 use crate::engine::read;
 use crate::failure::Failure;
 
-/// Runs the command.
 pub(crate) fn submit(arguments: &Submit) -> Result<(), Failure> {
     let sql = read(&arguments.file).map_err(Failure::request)?;
     let stem = || arguments.file.file_stem().map(|stem| stem.to_string_lossy().into_owned());

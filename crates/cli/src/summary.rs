@@ -13,7 +13,6 @@ use crate::view::text::{bytes, count, grouped, micros};
 pub(crate) struct Summary<'a> {
     /// The job at its end.
     pub(crate) view: &'a JobView,
-    /// How long it ran.
     pub(crate) elapsed: Duration,
     /// Processor time used in the meantime.
     pub(crate) cpu: Option<Duration>,

@@ -15,7 +15,6 @@ static ENTERED: AtomicBool = AtomicBool::new(false);
 
 /// The screen, which is restored when dropped.
 pub(crate) struct Screen {
-    /// To draw on.
     pub(crate) terminal: Terminal<CrosstermBackend<Stdout>>,
 }
 
@@ -32,7 +31,6 @@ pub(crate) fn width() -> Option<usize> {
 }
 
 impl Screen {
-    /// Takes the screen.
     pub(crate) fn enter() -> Result<Self> {
         let failed = |e: std::io::Error| {
             Error::outside(format!("cannot draw on this terminal: {e}")).remedy("add --plain for lines of text")

@@ -19,7 +19,6 @@ use crate::watch::{Watch, Watched};
 /// Time between two requests of the same kind.
 const POLL_NS: u64 = 250_000_000;
 
-/// Runs the command.
 pub(crate) fn top(arguments: &Job) -> Result<(), Failure> {
     let client = client(&arguments.client)?;
     let path = path(&arguments.job);
@@ -86,15 +85,10 @@ fn of_wall(ms: i64) -> Nanos {
 }
 
 /// A value, and when it was read.
+#[derive(Default)]
 struct Read<T> {
     at: Option<Nanos>,
     value: T,
-}
-
-impl<T: Default> Default for Read<T> {
-    fn default() -> Self {
-        Read { at: None, value: T::default() }
-    }
 }
 
 /// A job that is polled over HTTP.

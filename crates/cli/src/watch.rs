@@ -22,7 +22,6 @@ const LINE: Duration = Duration::from_secs(1);
 const EXPLAIN_AGAIN: Duration = Duration::from_secs(10);
 const RATE_SPAN: Duration = Duration::from_secs(1);
 
-/// A job to watch.
 pub(crate) trait Watched {
     /// A reading of every task.
     fn metrics(&self) -> Vec<TaskMetrics>;
@@ -36,16 +35,11 @@ pub(crate) trait Watched {
     fn notices(&self, number: u64) -> Vec<Notice>;
 }
 
-/// A job under watch.
 pub(crate) struct Watch<'a> {
     pub(crate) job: &'a dyn Watched,
-    /// The time.
     pub(crate) clock: &'a dyn Clock,
-    /// When the job started.
     pub(crate) started: Nanos,
-    /// Its time limit.
     pub(crate) limit: Option<Duration>,
-    /// Requests by signals.
     pub(crate) signals: &'a Signals,
     /// The stream of results: when its reader has left, the job is stopped.
     pub(crate) output: &'a Console,
@@ -54,12 +48,10 @@ pub(crate) struct Watch<'a> {
 }
 
 impl Watch<'_> {
-    /// The job now.
     pub(crate) fn view(&self) -> JobView {
         view(&self.reading(), None)
     }
 
-    /// Time since the start.
     pub(crate) fn elapsed(&self) -> Duration {
         self.clock.now().after(self.started)
     }
@@ -212,7 +204,6 @@ pub(crate) struct Notices {
 }
 
 impl Notices {
-    /// Writes new notices.
     pub(crate) fn write(&mut self, job: &dyn Watched, out: &mut dyn Write) -> Result<()> {
         for notice in job.notices(self.written) {
             self.written = notice.number;

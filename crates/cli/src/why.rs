@@ -11,7 +11,6 @@ use crate::console::Console;
 use crate::failure::Failure;
 use crate::jobs::{items, string};
 
-/// Runs the command.
 pub(crate) fn why(arguments: &Job) -> Result<(), Failure> {
     let client = client(&arguments.client)?;
     let document = client.get(&format!("{}/why", path(&arguments.job)))?;

@@ -12,7 +12,6 @@ use crate::failure::Failure;
 use crate::log;
 use crate::process;
 
-/// Runs the command.
 pub(crate) fn worker(arguments: &Worker) -> Result<(), Failure> {
     if arguments.end_with_parent {
         process::die_with_parent();
@@ -81,7 +80,6 @@ fn host_name() -> String {
     }
 }
 
-/// Cores of this machine.
 pub(crate) fn cores() -> u32 {
     std::thread::available_parallelism().map_or(1, |cores| u32::try_from(cores.get()).unwrap_or(1))
 }

@@ -15,7 +15,6 @@ use tracing_subscriber::layer::Context;
 
 use crate::arguments::LogFormat;
 
-/// Where lines go.
 pub(crate) struct Output(Mutex<Written>);
 
 struct Written {

@@ -30,7 +30,6 @@ const COLUMNS: [TaskColumn; 9] = [
     ("select", 7, |task| metric(task, "selectivity", |value| format!("{value:.2}"))),
 ];
 
-/// Draws the screen.
 pub(super) fn draw(frame: &mut Frame<'_>, title: &str, status: &Status) {
     let targets: Vec<Line<'_>> = status.targets.iter().map(|target| Line::from(target_line(target))).collect();
     let policies: Vec<Line<'_>> = status.policies.iter().map(|policy| Line::from(policy_line(policy))).collect();

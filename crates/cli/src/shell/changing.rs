@@ -192,7 +192,6 @@ impl Changing {
         format!("{}   {part}{rows}   {} changes", clock(elapsed), grouped(self.changes))
     }
 
-    /// Writes the present rows.
     fn write(&self, layout: Layout, output: &mut Console, end: &mut End) -> Result<()> {
         let rows = self.rows.len();
         let first = rows.saturating_sub(LEFT_ROWS);

@@ -4,7 +4,6 @@ use anabranch_model::{Error, Result};
 
 use crate::arguments::Format;
 
-/// What a command requests.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Command {
     Leave,

@@ -18,7 +18,6 @@ fn file_in(state: Option<OsString>, home: Option<OsString>) -> Option<PathBuf> {
     Some(state.or_else(|| Some(home?.join(".local/state")))?.join("anabranch/history"))
 }
 
-/// Saves the editor's history.
 pub(crate) fn save<H: Helper>(editor: &mut Editor<H, FileHistory>, file: &Path) -> rustyline::Result<()> {
     if let Some(folder) = file.parent() {
         std::fs::create_dir_all(folder)?;

@@ -10,7 +10,6 @@ use rustyline::{Context, Helper, Result};
 use super::complete::complete;
 use crate::jobs;
 
-/// Completes names.
 #[derive(Default)]
 pub(crate) struct Statements {
     /// The names that the next statement may use.

@@ -6,7 +6,6 @@ use std::collections::BTreeMap;
 use anabranch_model::{Error, Result};
 use anabranch_server::{StatementText, Word, words};
 
-/// What a statement requests.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Order {
     Jobs,
@@ -65,32 +64,12 @@ const FORMS: [Form; 22] = [
     ("SHOW CHANGES FOR JOB <name>", |parsed| Order::Changes(parsed.name)),
     ("ABORT CHANGE OF JOB <name>", |parsed| Order::Abort(parsed.name)),
     ("DRAIN WORKER <name>", |parsed| Order::Drain(parsed.name)),
-    ("ALTER JOB <name> RESCALE <number>", |parsed| Order::Rescale {
-        job: parsed.name,
-        tasks: parsed.number,
-        stage: None,
-    }),
-    ("ALTER JOB <name> RESCALE <number> STAGE <stage>", |parsed| Order::Rescale {
-        job: parsed.name,
-        tasks: parsed.number,
-        stage: Some(parsed.stage),
-    }),
-    ("ALTER JOB <name> BALANCE", |parsed| Order::Balance { job: parsed.name, stage: None, seconds: MEASURED_S }),
-    ("ALTER JOB <name> BALANCE OVER <number> SECONDS", |parsed| Order::Balance {
-        job: parsed.name,
-        stage: None,
-        seconds: parsed.number,
-    }),
-    ("ALTER JOB <name> BALANCE STAGE <stage>", |parsed| Order::Balance {
-        job: parsed.name,
-        stage: Some(parsed.stage),
-        seconds: MEASURED_S,
-    }),
-    ("ALTER JOB <name> BALANCE STAGE <stage> OVER <number> SECONDS", |parsed| Order::Balance {
-        job: parsed.name,
-        stage: Some(parsed.stage),
-        seconds: parsed.number,
-    }),
+    ("ALTER JOB <name> RESCALE <number>", rescale),
+    ("ALTER JOB <name> RESCALE <number> STAGE <stage>", rescale),
+    ("ALTER JOB <name> BALANCE", balance),
+    ("ALTER JOB <name> BALANCE OVER <number> SECONDS", balance),
+    ("ALTER JOB <name> BALANCE STAGE <stage>", balance),
+    ("ALTER JOB <name> BALANCE STAGE <stage> OVER <number> SECONDS", balance),
     ("ALTER JOB <name> MIGRATE TASK <tasks> TO <worker>", |parsed| Order::Migrate {
         job: parsed.name,
         tasks: parsed.tasks,
@@ -100,6 +79,14 @@ const FORMS: [Form; 22] = [
     ("ALTER JOB <name> SET ( <settings> )", |parsed| Order::Set { job: parsed.name, settings: parsed.settings }),
     ("ALTER JOB <name> AS <script>", |parsed| Order::Alter { job: parsed.name, script: parsed.script }),
 ];
+
+fn rescale(parsed: Bound) -> Order {
+    Order::Rescale { job: parsed.name, tasks: parsed.number.unwrap_or_default(), stage: parsed.stage }
+}
+
+fn balance(parsed: Bound) -> Order {
+    Order::Balance { job: parsed.name, stage: parsed.stage, seconds: parsed.number.unwrap_or(MEASURED_S) }
+}
 
 fn with_savepoint() -> Order {
     Order::Refused(
@@ -120,8 +107,8 @@ fn with_drain() -> Order {
 struct Bound {
     name: String,
     worker: String,
-    number: u32,
-    stage: u32,
+    number: Option<u32>,
+    stage: Option<u32>,
     tasks: Vec<(u32, u32)>,
     settings: Vec<(String, String)>,
     script: String,
@@ -205,8 +192,8 @@ fn bind(form: &str, words: &[Word], text: &str) -> std::result::Result<Bound, us
         match part {
             "<name>" => bound.name.clone_from(name(word).ok_or(next)?),
             "<worker>" => bound.worker.clone_from(name(word).ok_or(next)?),
-            "<number>" => bound.number = number()?,
-            "<stage>" => bound.stage = number()?,
+            "<number>" => bound.number = Some(number()?),
+            "<stage>" => bound.stage = Some(number()?),
             "<tasks>" => {
                 next = list(words, next, |words, at| {
                     let task = words.get(at).and_then(|word| task(&word.text)).ok_or(at)?;

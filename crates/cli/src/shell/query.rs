@@ -43,6 +43,11 @@ impl Shown {
             false => "results that change are a table that changes",
         }
     }
+
+    /// Whether a user looks at a terminal that can show a changing table.
+    fn changes_in_place(&self) -> bool {
+        !self.is_log && self.format == Format::Table && self.is_conversation && terminal::is_interactive()
+    }
 }
 
 /// Whether a value of Flink's option `sql-client.execution.result-mode` means a log.
@@ -148,13 +153,6 @@ pub(crate) fn select(query: Query, shown: &Shown, signals: &Signals, output: &mu
     Ok(Ended { text, was_cut: end.was_cut })
 }
 
-impl Shown {
-    /// Whether a user looks at a terminal that can show a changing table.
-    fn changes_in_place(&self) -> bool {
-        !self.is_log && self.format == Format::Table && self.is_conversation && terminal::is_interactive()
-    }
-}
-
 /// The last line about a statement. Programs that read the rows would not expect it.
 fn summary(text: &str, shown: &Shown, output: &mut Console) -> Result<(), Failure> {
     match (shown.format, shown.is_conversation) {
@@ -176,7 +174,6 @@ pub(super) struct Running<'a> {
     pub(super) clock: &'a dyn Clock,
     pub(super) started: Nanos,
     pub(super) signals: &'a Signals,
-    /// Its time limit.
     pub(super) limit: Option<Duration>,
 }
 

@@ -9,7 +9,6 @@ use super::typing::{Typed, Typing};
 use crate::console::Console;
 use crate::failure::Failure;
 
-/// A statement or command.
 #[derive(Debug)]
 pub(super) enum Step {
     Statement {

@@ -17,11 +17,6 @@ use crate::terminal;
 /// Number of characters of a list that a table shows.
 const LONG_MAX: usize = 40;
 
-fn formatter(column: &dyn Array) -> Result<ArrayFormatter<'_>> {
-    const OPTIONS: FormatOptions<'static> = FormatOptions::new().with_null("NULL");
-    Ok(ArrayFormatter::try_new(column, &OPTIONS)?)
-}
-
 pub(super) fn write(found: &FoundRows, format: Format, out: &mut dyn Write) -> Result<()> {
     let Some(schema) = &found.schema else { return Ok(()) };
     match format {
@@ -44,11 +39,12 @@ pub(super) fn write(found: &FoundRows, format: Format, out: &mut dyn Write) -> R
 
 /// Shortens long values, such as lists of distinct values, to the beginning of their text.
 fn clipped(batch: &RecordBatch) -> Result<RecordBatch> {
+    let options = FormatOptions::new().with_null("NULL");
     let clip = |(field, column): (&FieldRef, &ArrayRef)| -> Result<(String, ArrayRef)> {
         if !field.data_type().is_nested() {
             return Ok((field.name().clone(), Arc::clone(column)));
         }
-        let shown = formatter(column.as_ref())?;
+        let shown = ArrayFormatter::try_new(column.as_ref(), &options)?;
         let texts = (0..column.len()).map(|row| {
             let text = shown.value(row).to_string();
             match text.char_indices().nth(LONG_MAX) {

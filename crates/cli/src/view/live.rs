@@ -28,7 +28,6 @@ pub(crate) const EXPLAINED_AFTER: Duration = Duration::from_secs(3);
 pub(crate) struct Screen<'a> {
     /// Name of the job or its file.
     pub(crate) title: &'a str,
-    /// Time since the start.
     pub(crate) elapsed: Duration,
     pub(crate) view: &'a JobView,
     /// The job's notices, oldest first.
@@ -88,14 +87,9 @@ fn figures(view: &JobView) -> Vec<Vec<Span<'static>>> {
         vec![Span::styled(format!("{} late", grouped(view.late)), loss(view.late))],
         vec![Span::styled(format!("{} malformed", grouped(view.malformed)), loss(view.malformed))],
     ];
-    if view.without_event_time > 0 {
-        let text = format!("{} without event time", grouped(view.without_event_time));
-        figures.push(vec![Span::styled(text, loss(view.without_event_time))]);
-    }
-    if view.with_null > 0 {
-        let text = format!("{} with NULL", grouped(view.with_null));
-        figures.push(vec![Span::styled(text, loss(view.with_null))]);
-    }
+    let others = [(view.without_event_time, "without event time"), (view.with_null, "with NULL")];
+    let others = others.into_iter().filter(|(rows, _)| *rows > 0);
+    figures.extend(others.map(|(rows, what)| vec![Span::styled(format!("{} {what}", grouped(rows)), loss(rows))]));
     figures
 }
 

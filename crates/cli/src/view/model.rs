@@ -42,7 +42,6 @@ pub(crate) struct JobView {
     pub(crate) without_event_time: u64,
     /// Rows dropped for NULL in a NOT NULL column.
     pub(crate) with_null: u64,
-    /// Malformed records.
     pub(crate) malformed: u64,
     /// Calls to tables outside.
     pub(crate) lookups: LookupReading,

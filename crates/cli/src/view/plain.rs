@@ -26,15 +26,9 @@ pub(crate) fn line(elapsed: Duration, view: &JobView) -> String {
     if let Some((stage, shares)) = busiest.max_by(|a, b| a.1.busy.total_cmp(&b.1.busy)) {
         parts.push(format!("busiest {} {}", stage.name, percent(shares.busy).trim()));
     }
-    if view.late > 0 {
-        parts.push(format!("{} late", grouped(view.late)));
-    }
-    if view.without_event_time > 0 {
-        parts.push(format!("{} without event time", grouped(view.without_event_time)));
-    }
-    if view.malformed > 0 {
-        parts.push(format!("{} malformed", grouped(view.malformed)));
-    }
+    let lost = [(view.late, "late"), (view.without_event_time, "without event time"), (view.malformed, "malformed")];
+    let lost = lost.into_iter().filter(|(rows, _)| *rows > 0);
+    parts.extend(lost.map(|(rows, what)| format!("{} {what}", grouped(rows))));
     parts.join("  ")
 }
 

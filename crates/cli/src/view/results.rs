@@ -69,13 +69,17 @@ fn of_table(table: &PrintedTable, width: usize, room: usize, is_named: bool) -> 
     };
     let op = || table.updating.then_some(("op".to_owned(), Kind::Time));
     let (names, kinds) = op().into_iter().chain(table.names.iter().cloned().zip(table.kinds.iter().copied())).unzip();
-    let mut of_screen = Columns::new(names, kinds, Some(width));
-    cells.iter().for_each(|row| of_screen.widen(row));
-    let widths = of_screen.widths();
-    let dim = Style::new().add_modifier(Modifier::DIM);
-    lines.push(Line::styled(of_screen.line(of_screen.names(), &widths).0, dim));
-    lines.extend(cells.iter().map(|row| Line::raw(of_screen.line(row, &widths).0)));
+    lines.extend(aligned(Columns::new(names, kinds, Some(width)), &cells));
     lines
+}
+
+/// The names of columns, and rows under them.
+fn aligned(mut columns: Columns, rows: &[Vec<String>]) -> Vec<Line<'static>> {
+    rows.iter().for_each(|row| columns.widen(row));
+    let widths = columns.widths();
+    let dim = Style::new().add_modifier(Modifier::DIM);
+    let head = Line::styled(columns.line(columns.names(), &widths).0, dim);
+    std::iter::once(head).chain(rows.iter().map(|row| Line::raw(columns.line(row, &widths).0))).collect()
 }
 
 /// The values of a line: CSV, after the sign of a row that changes.
@@ -125,19 +129,13 @@ fn quoted_cell(quoted: &str) -> Option<(String, &str)> {
 /// The number of rows of each table that does not print them.
 fn written(screen: &Screen<'_>, width: usize) -> Vec<Line<'static>> {
     let names = ["table", "rows", "rows/s"].map(str::to_owned).to_vec();
-    let mut columns = Columns::new(names, vec![Kind::Text, Kind::Number, Kind::Number], Some(width));
+    let columns = Columns::new(names, vec![Kind::Text, Kind::Number, Kind::Number], Some(width));
     let sinks = screen.view.stages.iter().filter(|stage| stage.is_sink);
-    let rows: Vec<Vec<String>> = sinks
-        .map(|stage| {
-            let name = stage.name.strip_prefix("sink ").unwrap_or(&stage.name).to_owned();
-            vec![name, grouped(stage.rows_out), count(stage.rows_out_per_s)]
-        })
-        .collect();
-    rows.iter().for_each(|row| columns.widen(row));
-    let widths = columns.widths();
-    let dim = Style::new().add_modifier(Modifier::DIM);
-    let head = Line::styled(columns.line(columns.names(), &widths).0, dim);
-    std::iter::once(head).chain(rows.iter().map(|row| Line::raw(columns.line(row, &widths).0))).collect()
+    let rows = sinks.map(|stage| {
+        let name = stage.name.strip_prefix("sink ").unwrap_or(&stage.name).to_owned();
+        vec![name, grouped(stage.rows_out), count(stage.rows_out_per_s)]
+    });
+    aligned(columns, &rows.collect::<Vec<_>>())
 }
 
 #[cfg(test)]
