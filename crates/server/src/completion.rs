@@ -61,7 +61,7 @@ pub fn complete(vocabulary: &Vocabulary, text: &str, cursor: usize) -> (usize, V
         Some(word) => {
             let (path, last) = word.text.rsplit_once('.').map_or((None, word.text.as_str()), |(p, l)| (Some(p), l));
             let candidates = match path {
-                Some(relation) => matching(scope.columns_of(relation).iter().map(String::as_str), last),
+                Some(relation) => matching(scope.columns_of(relation), last),
                 None => scope.candidates(&place, last),
             };
             (cursor - last.len(), candidates)
@@ -89,23 +89,22 @@ struct Scope<'a> {
 impl Scope<'_> {
     /// What begins so at a place, the most probable first.
     fn candidates(&self, place: &Place, word: &str) -> Vec<String> {
-        let relations = || self.vocabulary.relations.keys().map(String::as_str);
-        let keywords = |of: &[&'static str]| matching(of.iter().copied(), word);
+        let Vocabulary { relations, functions, jobs, settings, .. } = self.vocabulary;
+        let keywords = |of: &[&'static str]| matching(of, word);
         match place {
             Place::Keywords(of) => keywords(of),
-            Place::Relation(of) => [matching(relations(), word), keywords(of)].concat(),
-            Place::Function => matching(self.functions(), word),
+            Place::Relation(of) => [matching(relations.keys(), word), keywords(of)].concat(),
+            Place::Function => matching(functions, word),
             Place::WindowFunction => calls(matching(window_functions(), word)),
-            Place::Job(of) => [matching(self.vocabulary.jobs.iter().map(String::as_str), word), keywords(of)].concat(),
+            Place::Job(of) => [matching(jobs, word), keywords(of)].concat(),
             // Without a first letter there would be hundreds of functions.
             Place::Value(_) | Place::Column if word.is_empty() => self.columns(),
             Place::Value(of) => {
-                let columns = self.columns();
-                let functions = calls(matching(self.functions(), word));
-                [matching(columns.iter().map(String::as_str), word), functions, keywords(of)].concat()
+                let functions = calls(matching(functions, word));
+                [matching(self.columns(), word), functions, keywords(of)].concat()
             }
-            Place::Column => matching(self.columns().iter().map(String::as_str), word),
-            Place::Type => matching(TYPES.into_iter(), word),
+            Place::Column => matching(self.columns(), word),
+            Place::Type => keywords(&TYPES),
             Place::OptionName(_) | Place::OptionValue(..) | Place::Setting if !word.is_empty() => Vec::new(),
             Place::OptionName(connector) => {
                 let names = self.options(connector.as_deref()).into_iter();
@@ -115,7 +114,7 @@ impl Scope<'_> {
                 let values = self.values(connector.as_deref(), option).into_iter();
                 values.map(|value| format!("'{value}'")).collect()
             }
-            Place::Setting => self.vocabulary.settings.iter().map(|name| format!("'{name}'")).collect(),
+            Place::Setting => settings.iter().map(|name| format!("'{name}'")).collect(),
             Place::Nothing => Vec::new(),
         }
     }
@@ -129,25 +128,18 @@ impl Scope<'_> {
                 Place::Relation(_) => self.vocabulary.relations.keys().cloned().collect(),
                 _ => self.columns(),
             };
-            return closed(matching(names.iter().map(String::as_str), word));
+            return closed(matching(names, word));
         }
         match place {
             Place::OptionName(connector) => {
-                let names = self.options(connector.as_deref());
-                let names = matching(names.iter().map(String::as_str), word).into_iter();
+                let names = matching(self.options(connector.as_deref()), word).into_iter();
                 names.map(|name| if is_closed { name } else { named(&name, quote) }).collect()
             }
-            Place::OptionValue(connector, option) => {
-                closed(matching(self.values(connector.as_deref(), option).iter().map(String::as_str), word))
-            }
-            Place::Setting => closed(matching(self.vocabulary.settings.iter().map(String::as_str), word)),
-            Place::Job(_) => closed(matching(self.vocabulary.jobs.iter().map(String::as_str), word)),
+            Place::OptionValue(connector, option) => closed(matching(self.values(connector.as_deref(), option), word)),
+            Place::Setting => closed(matching(&self.vocabulary.settings, word)),
+            Place::Job(_) => closed(matching(&self.vocabulary.jobs, word)),
             _ => Vec::new(),
         }
-    }
-
-    fn functions(&self) -> impl Iterator<Item = &str> {
-        self.vocabulary.functions.iter().map(String::as_str)
     }
 
     /// The options of a table that are not given yet.
@@ -225,9 +217,9 @@ fn calls(names: Vec<String>) -> Vec<String> {
 }
 
 /// Names that begin with the word, in either case.
-fn matching<'a>(names: impl Iterator<Item = &'a str>, word: &str) -> Vec<String> {
-    let begins = |name: &&str| name.get(..word.len()).is_some_and(|start| start.eq_ignore_ascii_case(word));
-    names.filter(begins).map(str::to_owned).collect()
+fn matching(names: impl IntoIterator<Item = impl AsRef<str>>, word: &str) -> Vec<String> {
+    let begins = |name: &str| name.get(..word.len()).is_some_and(|start| start.eq_ignore_ascii_case(word));
+    names.into_iter().filter(|name| begins(name.as_ref())).map(|name| name.as_ref().to_owned()).collect()
 }
 
 #[cfg(test)]

@@ -184,7 +184,7 @@ fn at(statement: &StatementText, byte: usize) -> String {
 }
 
 /// Binds a form. `Err`: the number of words that match.
-fn bind(form: &str, words: &[Word], text: &str) -> std::result::Result<Bound, usize> {
+fn bind(form: &str, words: &[Word], text: &str) -> Result<Bound, usize> {
     let (mut bound, mut next) = (Bound::default(), 0);
     for part in form.split(' ') {
         let word = words.get(next).ok_or(next)?;
@@ -228,8 +228,8 @@ fn bind(form: &str, words: &[Word], text: &str) -> std::result::Result<Bound, us
 fn list(
     words: &[Word],
     first: usize,
-    mut element: impl FnMut(&[Word], usize) -> std::result::Result<usize, usize>,
-) -> std::result::Result<usize, usize> {
+    mut element: impl FnMut(&[Word], usize) -> Result<usize, usize>,
+) -> Result<usize, usize> {
     let mut next = element(words, first)?;
     while words.get(next).is_some_and(|word| word.is(",")) {
         next = element(words, next + 1)?;

@@ -100,7 +100,7 @@ impl Coordinator {
         let (histories, scaling) = (ChangeHistories::default(), ScalingRecords::default());
         let shared =
             Arc::new(Shared { engine, cluster, records, role, jobs, taking, closing, histories, scaling, demo });
-        // What keeps it from leading or standing by at all is an error of this start.
+        // If it can neither lead nor stand by, this start fails.
         shared.decide().map_err(place)?;
         let server = listener.serve(Arc::new(Served(Arc::clone(&shared))))?;
         let start = |name: &str, run: fn(&Arc<Shared>)| {
@@ -225,7 +225,7 @@ impl Shared {
             let error = Error::user(format!("there is a job '{}' already, which {what}", order.name));
             Err(Refusal::Conflict(error.remedy(remedy.to_owned())))
         };
-        // The client did not hear that it was taken.
+        // The client has not received the first answer, and sends the order again.
         let is_same = |job: &Arc<Submitted>| job.record().order.submission == order.submission;
         if order.submission.is_some() && known.as_ref().is_some_and(is_same) {
             return Ok(());

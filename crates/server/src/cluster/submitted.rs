@@ -48,7 +48,7 @@ pub(super) struct Submitted {
     end: Mutex<Option<Receiver<()>>>,
 }
 
-/// What a user has requested, also before the job could be told.
+/// What was requested of the job, also before it could be reached.
 #[derive(Default)]
 struct Requested {
     stop: AtomicBool,
@@ -114,13 +114,13 @@ impl Submitted {
         }
     }
 
-    /// Whether a user has asked for its stop, also if that was another coordinator.
+    /// Whether a user has asked this coordinator, or a former one, to stop it.
     pub(super) fn stop_was_requested(&self) -> bool {
         self.requested.stop.load(SeqCst)
     }
 
-    /// Whether it stops at the end of an epoch, or has, though no user has asked for that: a coordinator
-    /// before this one has ended.
+    /// Whether it is stopping, or has stopped, without a user's request: a former coordinator stopped it when
+    /// that coordinator ended.
     pub(super) fn stops_for_coordinator(&self) -> bool {
         !self.stop_was_requested() && self.live().is_some_and(|live| live.handle.status().stopping)
     }

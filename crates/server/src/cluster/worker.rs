@@ -86,8 +86,8 @@ struct Here {
     routes: Mutex<Routes<Connection<FromProcess>>>,
 }
 
-/// What this process provides for one worker of a job. What it says when the job is over here, or has another
-/// worker, is not heard.
+/// What this process provides for one worker of a job. Its messages are dropped once the job is over here, or
+/// has another worker.
 struct Place {
     here: Arc<Here>,
     /// The job's name.

@@ -61,7 +61,7 @@ impl Events {
         }
     }
 
-    /// The same for a thread of its own.
+    /// Like [`Events::send`], for a thread that may wait.
     pub(super) fn send_blocking(&self, event: impl Into<Bytes>) -> Result<(), ClientLeft> {
         let mut event = event.into();
         for _ in 0..SLOW_MAX.as_millis() / LOOK.as_millis() {

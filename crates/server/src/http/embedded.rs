@@ -40,7 +40,7 @@ pub(crate) struct Running {
 }
 
 /// Called with the version that a job's plan will have.
-type Note<'a> = &'a mut dyn FnMut(PlanVersion) -> std::result::Result<(), Refusal>;
+type Note<'a> = &'a mut dyn FnMut(PlanVersion) -> Result<(), Refusal>;
 
 /// A job that this process coordinates, as the API serves it.
 #[derive(Clone)]
@@ -96,19 +96,19 @@ impl Jobs for Embedded {
         [vec![own], others].concat()
     }
 
-    fn submit(&self, _order: JobOrder) -> std::result::Result<(), Refusal> {
+    fn submit(&self, _order: JobOrder) -> Result<(), Refusal> {
         let error = Error::user("this process runs one job, and takes no others");
         Err(Refusal::Conflict(error.remedy("send it to a coordinator: anabranch coordinator")))
     }
 
-    fn reconfigure(&self, _job: &str, order: &ReconfigureOrder) -> std::result::Result<Reconfigured, Refusal> {
+    fn reconfigure(&self, _job: &str, order: &ReconfigureOrder) -> Result<Reconfigured, Refusal> {
         let script = Embedded::script(self)?;
         // One change at a time. What waits here is a thread of its own.
         let mut script = lock(script);
         self.change(&mut script, order)
     }
 
-    fn replace_functions(&self, order: &FunctionOrder) -> std::result::Result<Vec<FunctionJob>, FunctionRefusal> {
+    fn replace_functions(&self, order: &FunctionOrder) -> Result<Vec<FunctionJob>, FunctionRefusal> {
         let script = Embedded::script(self)?;
         let script = RefCell::new(lock(script));
         replace(order, &[Held { embedded: self, script }], &self.histories)
@@ -118,7 +118,7 @@ impl Jobs for Embedded {
         &self.histories
     }
 
-    fn script(&self, _job: &str) -> std::result::Result<JobOrder, Refusal> {
+    fn script(&self, _job: &str) -> Result<JobOrder, Refusal> {
         let Script { sql, settings, .. } = lock(Embedded::script(self)?).clone();
         let name = self.job.name().to_owned();
         let mut set: BTreeMap<String, String> = settings.set.into_iter().collect();
@@ -130,24 +130,24 @@ impl Jobs for Embedded {
         self.engine.clone()
     }
 
-    fn remove(&self, _job: &str, _discards_state: bool) -> std::result::Result<(), Refusal> {
+    fn remove(&self, _job: &str, _discards_state: bool) -> Result<(), Refusal> {
         let error = Error::user("this process runs one job, and keeps no list of jobs");
         Err(Refusal::Conflict(error.remedy("remove the directory of its checkpoints once the process has ended")))
     }
 
-    fn drain(&self, worker: &str, is_drained: bool) -> std::result::Result<bool, Refusal> {
+    fn drain(&self, worker: &str, is_drained: bool) -> Result<bool, Refusal> {
         self.job.worker(worker)?;
         Ok(self.job.members.iter().any(|members| members.drain(worker, is_drained)))
     }
 }
 
 impl Embedded {
-    fn script(&self) -> std::result::Result<&Mutex<Script>, Refusal> {
+    fn script(&self) -> Result<&Mutex<Script>, Refusal> {
         let fixed = || Error::user("this process cannot change its job: it has no statements of it");
         self.script.as_ref().ok_or_else(|| Refusal::Conflict(fixed()))
     }
 
-    fn change(&self, script: &mut Script, order: &ReconfigureOrder) -> std::result::Result<Reconfigured, Refusal> {
+    fn change(&self, script: &mut Script, order: &ReconfigureOrder) -> Result<Reconfigured, Refusal> {
         let sql = order.sql.clone().unwrap_or_else(|| script.sql.clone());
         let settings = order.applied_to(&script.settings, &self.job.plan())?;
         let planned = script.engine.plan(&sql, &settings).map_err(Refusal::Wrong)?;
@@ -183,18 +183,18 @@ impl Changeable for Held<'_> {
         script.engine.plan(sql, &script.settings)
     }
 
-    fn check(&self) -> std::result::Result<(), Refusal> {
+    fn check(&self) -> Result<(), Refusal> {
         self.embedded.job.check()
     }
 
-    fn change(&self, order: &ReconfigureOrder) -> std::result::Result<Reconfigured, Refusal> {
+    fn change(&self, order: &ReconfigureOrder) -> Result<Reconfigured, Refusal> {
         self.embedded.change(&mut self.script.borrow_mut(), order)
     }
 }
 
 impl EmbeddedJob {
     /// Refuses a job without running tasks: a change begins with a checkpoint by them.
-    pub(crate) fn check(&self) -> std::result::Result<(), Refusal> {
+    pub(crate) fn check(&self) -> Result<(), Refusal> {
         let Some(what) = self.handle.status().waits_for else { return Ok(()) };
         let error = Error::user(format!("the job waits for workers ({what}): no task runs that could be changed"));
         let remedy = "start workers; or stop the job, and start it with fewer tasks";
@@ -209,7 +209,7 @@ impl EmbeddedJob {
         plan: &Plan,
         moves: &Moves,
         note: Option<Note<'_>>,
-    ) -> std::result::Result<Reconfigured, Refusal> {
+    ) -> Result<Reconfigured, Refusal> {
         let ReconfigureOrder { allow_lost_state, allow_late, dry_run, .. } = *order;
         let request =
             |dry_run| Reconfigure { plan: plan.clone(), moves: moves.clone(), allow_lost_state, allow_late, dry_run };
@@ -220,7 +220,7 @@ impl EmbeddedJob {
     }
 
     /// Changes the job, or says what a change would do.
-    fn change(&self, request: Reconfigure) -> std::result::Result<Reconfigured, Refusal> {
+    fn change(&self, request: Reconfigure) -> Result<Reconfigured, Refusal> {
         if !request.dry_run {
             self.check()?;
         }
@@ -228,7 +228,7 @@ impl EmbeddedJob {
     }
 
     /// The worker of this name in another process.
-    pub(crate) fn worker(&self, name: &str) -> std::result::Result<WorkerId, Refusal> {
+    pub(crate) fn worker(&self, name: &str) -> Result<WorkerId, Refusal> {
         let Some(members) = &self.members else {
             let error = Error::user("all tasks of this job are in one process");
             let remedy = "run it at workers: anabranch run FILE --workers N, or submit it to a coordinator";

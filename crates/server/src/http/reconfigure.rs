@@ -204,6 +204,26 @@ impl ReconfigureOrder {
         }
         Ok(moves)
     }
+
+    /// The request in a few words.
+    fn title(&self) -> String {
+        let mut parts = Vec::new();
+        parts.extend(self.sql.is_some().then(|| "new text".to_owned()));
+        let of = self.stage.map(|stage| format!("stage {stage}: ")).unwrap_or_default();
+        parts.extend(self.parallelism.map(|tasks| format!("{of}parallelism {tasks}")));
+        let shares = self.settings.get(OPTION).cloned().flatten().unwrap_or_default();
+        if self.balance.is_some() {
+            return format!("balance: {shares}");
+        }
+        let names =
+            self.settings.keys().cloned().chain(self.options.iter().map(|of| format!("{}.{}", of.table, of.name)));
+        let names: Vec<String> = names.collect();
+        parts.extend((!names.is_empty()).then(|| format!("options {}", names.join(", "))));
+        let moved = self.moves.iter().map(|of| format!("task {}.{} to {}", of.stage, of.task, of.to));
+        parts.extend(moved);
+        parts.extend((!self.away_from.is_empty()).then(|| format!("away from {}", self.away_from.join(", "))));
+        if parts.is_empty() { "nothing".to_owned() } else { parts.join("; ") }
+    }
 }
 
 /// What a change has done, or would do.
@@ -253,28 +273,6 @@ pub(super) struct ChangeList {
     /// The present step of the change that is being carried out.
     step: Option<String>,
     changes: Vec<ChangeRecord>,
-}
-
-impl ReconfigureOrder {
-    /// The request in a few words.
-    fn title(&self) -> String {
-        let mut parts = Vec::new();
-        parts.extend(self.sql.is_some().then(|| "new text".to_owned()));
-        let of = self.stage.map(|stage| format!("stage {stage}: ")).unwrap_or_default();
-        parts.extend(self.parallelism.map(|tasks| format!("{of}parallelism {tasks}")));
-        let shares = self.settings.get(OPTION).cloned().flatten().unwrap_or_default();
-        if self.balance.is_some() {
-            return format!("balance: {shares}");
-        }
-        let names =
-            self.settings.keys().cloned().chain(self.options.iter().map(|of| format!("{}.{}", of.table, of.name)));
-        let names: Vec<String> = names.collect();
-        parts.extend((!names.is_empty()).then(|| format!("options {}", names.join(", "))));
-        let moved = self.moves.iter().map(|of| format!("task {}.{} to {}", of.stage, of.task, of.to));
-        parts.extend(moved);
-        parts.extend((!self.away_from.is_empty()).then(|| format!("away from {}", self.away_from.join(", "))));
-        if parts.is_empty() { "nothing".to_owned() } else { parts.join("; ") }
-    }
 }
 
 /// Changes a job, and remembers that. May wait.

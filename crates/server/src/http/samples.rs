@@ -118,14 +118,12 @@ impl Samples {
     pub(super) fn document(&mut self, job: &str) -> Option<Arc<Value>> {
         let kept = self.jobs.get_mut(job)?;
         let newest = kept.rings.newest()?;
-        match &kept.document {
-            Some((number, document)) if *number == newest.number => Some(Arc::clone(document)),
-            _ => {
-                let document = Arc::new(newest.document());
-                kept.document = Some((newest.number, Arc::clone(&document)));
-                Some(document)
-            }
+        if let Some((_, document)) = kept.document.as_ref().filter(|(made, _)| *made == newest.number) {
+            return Some(Arc::clone(document));
         }
+        let document = Arc::new(newest.document());
+        kept.document = Some((newest.number, Arc::clone(&document)));
+        Some(document)
     }
 
     /// The tasks of a stage of the newest sample.

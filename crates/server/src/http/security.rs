@@ -220,7 +220,7 @@ fn tls(given: Given, certificate: &Path, key: &Path) -> Result<Arc<ServerConfig>
     };
     let pem = given.read("tls-cert", certificate)?;
     let chain: Vec<_> = CertificateDer::pem_slice_iter(&pem)
-        .collect::<std::result::Result<_, _>>()
+        .collect::<Result<_, _>>()
         .map_err(|error| wrong(&error, "tls-cert", certificate, "give a certificate in PEM"))?;
     if chain.is_empty() {
         let error = "there is no certificate in it";

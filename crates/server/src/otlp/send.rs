@@ -72,14 +72,9 @@ impl Collector {
     }
 
     fn connect(&self, limit: Duration) -> std::io::Result<TcpStream> {
-        let mut outcome = Err(std::io::Error::other("the name has no address"));
-        for address in self.host.to_socket_addrs()? {
-            outcome = TcpStream::connect_timeout(&address, limit);
-            if outcome.is_ok() {
-                break;
-            }
-        }
-        outcome
+        let none = Err(std::io::Error::other("the name has no address"));
+        let connect = |address| TcpStream::connect_timeout(&address, limit);
+        self.host.to_socket_addrs()?.fold(none, |outcome, address| outcome.or_else(|_| connect(address)))
     }
 }
 

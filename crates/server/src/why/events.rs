@@ -250,30 +250,21 @@ pub(super) fn dropped_now(look: &Look<'_>) -> Option<Finding> {
             [read + rate.rows_in, late + rate.late, malformed + rate.malformed, untimed + rate.untimed]
         })
     };
-    for stage in &look.plan.stages {
+    let of_stage = |stage: &Stage| {
         let [read, late, malformed, untimed] = sums(stage.id);
-        let share = |rows: f64| (rows > 0.0 && rows * 2.0 >= read).then(|| (rows / read.max(rows) * 100.0).round());
         let name = &stage.name;
-        let found = if let Some(percent) = share(malformed) {
-            let text = format!(
-                "{percent} % of the records of '{name}' cannot be decoded: check the table's format and its columns"
-            );
-            Finding::new(Verdict::Malformed, text)
-        } else if let Some(percent) = share(untimed) {
-            Finding::new(
-                Verdict::WithoutEventTime,
-                format!("{percent} % of the rows of '{name}' have NULL as event time"),
-            )
-        } else if let Some(percent) = share(late) {
-            let text =
-                format!("{percent} % of the rows of '{name}' are late and count in no result: check event times");
-            Finding::new(Verdict::Late, text)
-        } else {
-            continue;
-        };
-        return Some(found.at(stage.id));
-    }
-    None
+        let losses = [
+            (Verdict::Malformed, malformed, "records", "cannot be decoded: check the table's format and its columns"),
+            (Verdict::WithoutEventTime, untimed, "rows", "have NULL as event time"),
+            (Verdict::Late, late, "rows", "are late and count in no result: check event times"),
+        ];
+        let most = losses.into_iter().find(|(_, lost, ..)| *lost > 0.0 && *lost * 2.0 >= read);
+        most.map(|(verdict, lost, of, what)| {
+            let percent = (lost / read.max(lost) * 100.0).round();
+            Finding::new(verdict, format!("{percent} % of the {of} of '{name}' {what}")).at(stage.id)
+        })
+    };
+    look.plan.stages.iter().find_map(of_stage)
 }
 
 /// A stage without windows emits everything at the end of each epoch: none of its rows met its conditions.

@@ -136,14 +136,8 @@ impl Dial {
         };
         // A name may lead to another machine by the next attempt.
         let addresses = coordinator.to_socket_addrs().map_err(|error| wrong(error.to_string()))?;
-        let mut outcome = Err(wrong("the name has no address".to_owned()));
-        for address in addresses {
-            outcome = self.connect_at(address, &security);
-            if outcome.is_ok() {
-                break;
-            }
-        }
-        outcome
+        let none = Err(wrong("the name has no address".to_owned()));
+        addresses.fold(none, |outcome, address| outcome.or_else(|_| self.connect_at(address, &security)))
     }
 
     fn connect_at(&self, address: SocketAddr, security: &Security) -> Result<(Connection<FromProcess>, Ended)> {

@@ -45,34 +45,27 @@ fn post(path: &'static str, target: Target, id: &'static str, summary: &'static 
 }
 
 fn of_process() -> Vec<Route> {
+    let readiness = "Whether all tasks of all jobs run; the jobs are named only with the token.";
+    let server = "The process that answers, and what the token of the request allows.";
     vec![
         get("/healthz", Target::Health, "health", "Whether the process lives; needs no token.")
             .token(Token::Unused)
             .gives::<Health>(200, "It lives."),
-        get(
-            "/readyz",
-            Target::Readiness,
-            "readiness",
-            "Whether all tasks of all jobs run; the jobs are named only with the token.",
-        )
-        .token(Token::Optional)
-        .gives::<Readiness>(200, "All run.")
-        .gives::<Readiness>(503, "Some do not."),
+        get("/readyz", Target::Readiness, "readiness", readiness)
+            .token(Token::Optional)
+            .gives::<Readiness>(200, "All run.")
+            .gives::<Readiness>(503, "Some do not."),
         get("/metrics", Target::Metrics, "metrics", "Metrics in the text format of Prometheus.")
             .gives_text("text/plain", "The metrics."),
         get("/api/v1/openapi.json", Target::Description, "description", "This description.")
             .gives::<OpenObject>(200, "The description."),
-        get(
-            "/api/v1/server",
-            Target::Server,
-            "server",
-            "The process that answers, and what the token of the request allows.",
-        )
-        .gives::<ServerDocument>(200, "The process."),
+        get("/api/v1/server", Target::Server, "server", server).gives::<ServerDocument>(200, "The process."),
     ]
 }
 
 fn of_page() -> Vec<Route> {
+    let live = "All jobs and workers, first as a whole, then once a second what has changed.";
+    let job_live = "A job with its stages, first as a whole, then once a second what has changed.";
     let stream = "Server-sent events: 'whole' with a document, 'difference' with a JSON merge patch (RFC 7396), each \
                   with the number of its sample as the id.";
     let stream_of_job = "Server-sent events: 'whole' with a document, 'difference' with a JSON merge patch (RFC 7396), \
@@ -87,25 +80,15 @@ fn of_page() -> Vec<Route> {
             .gives_text("*/*", "The file.")
             .refuses(403, FOREIGN)
             .refuses(404, "The page has no such file."),
-        get(
-            "/api/v1/live",
-            Target::Live,
-            "live",
-            "All jobs and workers, first as a whole, then once a second what has changed.",
-        )
-        .number("from", FROM)
-        .gives_text("text/event-stream", stream)
-        .refuses(503, FULL),
-        get(
-            "/api/v1/jobs/{name}/live",
-            Target::JobLive,
-            "jobLive",
-            "A job with its stages, first as a whole, then once a second what has changed.",
-        )
-        .number("stage", "The stage whose tasks are sent too.")
-        .number("from", FROM)
-        .gives_text("text/event-stream", stream_of_job)
-        .refuses(503, FULL),
+        get("/api/v1/live", Target::Live, "live", live)
+            .number("from", FROM)
+            .gives_text("text/event-stream", stream)
+            .refuses(503, FULL),
+        get("/api/v1/jobs/{name}/live", Target::JobLive, "jobLive", job_live)
+            .number("stage", "The stage whose tasks are sent too.")
+            .number("from", FROM)
+            .gives_text("text/event-stream", stream_of_job)
+            .refuses(503, FULL),
         post("/api/v1/demo", Target::Demo, "demo", "Starts the job of the demonstration.")
             .gives::<Submitted>(201, "It was taken.")
             .refuses(409, "The process has no demonstration, or it runs already.")
