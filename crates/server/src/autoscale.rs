@@ -1,17 +1,16 @@
 //! The number of tasks of a job follows its load: what the tasks have done in an interval becomes a sample
 //! for the autoscaler. What that decides is an ordinary change of the job, which the coordinator begins.
 
-use std::collections::BTreeMap;
 use std::time::Duration;
 
 use anabranch_dataflow::{AutoscaleOptions, ExchangeKind, Plan};
-use anabranch_model::{Incarnation, Nanos, Result, StageId, TaskId, TaskMetrics};
+use anabranch_model::{Result, StageId, TaskId, TaskMetrics};
 use anabranch_protocol::autoscale::{
     Action, Autoscaler, Decision, Edge, Graph, Observation, Sample, Settings, StageLimits, StageSample, TaskSample,
     rehearse as decisions,
 };
 
-use crate::http::Reading;
+use crate::http::{Counted, Reading};
 
 /// Decides for one job.
 pub(crate) struct JobScaler {
@@ -36,13 +35,6 @@ pub(crate) struct Observed<'a> {
 pub(crate) struct Decided {
     pub(crate) observation: Observation,
     pub(crate) decision: Decision,
-}
-
-/// The counters of all tasks at one moment.
-struct Counted {
-    at: Nanos,
-    incarnation: Incarnation,
-    tasks: BTreeMap<TaskId, TaskMetrics>,
 }
 
 impl JobScaler {
@@ -105,13 +97,6 @@ impl Decided {
 pub fn rehearse(options: &AutoscaleOptions, record: &[Observation]) -> Result<Vec<String>> {
     let decided = decisions(&settings(options, u32::from(u16::MAX)), record)?;
     Ok(decided.iter().map(ToString::to_string).collect())
-}
-
-impl Counted {
-    fn of(reading: &Reading) -> Counted {
-        let tasks = reading.tasks.iter().map(|task| (task.metrics.task, task.metrics.clone())).collect();
-        Counted { at: reading.at, incarnation: reading.status.incarnation, tasks }
-    }
 }
 
 fn settings(options: &AutoscaleOptions, key_groups: u32) -> Settings {

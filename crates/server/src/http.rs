@@ -67,7 +67,7 @@ pub(crate) use metrics::{Family, Kind, Sample, families};
 pub use orders::{JobOrder, new_submission};
 use paths::Guarded;
 pub use paths::{Paths, Reply};
-pub(crate) use rates::{History, Rate, Rates};
+pub(crate) use rates::{Counted, History, Rate, Rates};
 pub use reconfigure::{MoveOrder, ReconfigureOrder};
 pub use security::{Given, Listen};
 use security::{Protection, bind};

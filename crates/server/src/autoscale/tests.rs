@@ -1,6 +1,6 @@
 //! Which stages count, and which decisions follow from the counters of tasks.
 
-use anabranch_model::EventTime;
+use anabranch_model::{EventTime, Incarnation, Nanos};
 use anabranch_protocol::autoscale::Stay;
 use anabranch_protocol::coordinator::Phase;
 use anabranch_runtime::{Coordination, Status};

@@ -4,7 +4,7 @@
 use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
 
-use anabranch_model::{LookupReading, Nanos, TaskId, TaskMetrics};
+use anabranch_model::{Incarnation, LookupReading, Nanos, TaskId, TaskMetrics};
 
 use super::jobs::Reading;
 
@@ -13,16 +13,24 @@ const SPAN: Duration = Duration::from_secs(5);
 /// Time between two samples.
 pub(super) const SAMPLE: Duration = Duration::from_secs(1);
 
-/// The tasks of a job at one moment.
+/// The counters of all tasks of a job at one moment.
 #[derive(Clone, Debug)]
-struct Sample {
-    at: Nanos,
-    tasks: BTreeMap<TaskId, TaskMetrics>,
+pub(crate) struct Counted {
+    pub(crate) at: Nanos,
+    pub(crate) incarnation: Incarnation,
+    pub(crate) tasks: BTreeMap<TaskId, TaskMetrics>,
+}
+
+impl Counted {
+    pub(crate) fn of(reading: &Reading) -> Counted {
+        let tasks = reading.tasks.iter().map(|task| (task.metrics.task, task.metrics.clone())).collect();
+        Counted { at: reading.at, incarnation: reading.status.incarnation, tasks }
+    }
 }
 
 /// The samples of one job.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct History(VecDeque<Sample>);
+pub(crate) struct History(VecDeque<Counted>);
 
 /// The changes of each task's counters, with the time between.
 #[derive(Debug, Default)]
@@ -65,13 +73,12 @@ impl History {
         while self.0.get(1).is_some_and(|second| second.at.plus(SPAN) <= reading.at) {
             self.0.pop_front();
         }
-        let tasks = reading.tasks.iter().map(|task| (task.metrics.task, task.metrics.clone())).collect();
-        self.0.push_back(Sample { at: reading.at, tasks });
+        self.0.push_back(Counted::of(reading));
     }
 
     /// Rates since the oldest sample within the span.
     pub(crate) fn rates(&self, reading: &Reading) -> Rates {
-        let within = |sample: &&Sample| sample.at.plus(SPAN) >= reading.at;
+        let within = |sample: &&Counted| sample.at.plus(SPAN) >= reading.at;
         let Some(before) = self.0.iter().find(within).or(self.0.back()) else { return Rates::default() };
         let elapsed_ns = reading.at.since(before.at);
         if elapsed_ns == 0 {
