@@ -90,17 +90,13 @@ fn report(done: &Value) -> Result<(), Failure> {
     let mut unchanged = Vec::new();
     for job in items(&done["jobs"]) {
         let name = string(&job["job"]);
-        match job["version"].as_u64() {
-            Some(version) => {
-                let took = took(job).map(|took| format!("; the change took {took}")).unwrap_or_default();
-                output.line(&format!("job {name}: version {version} of its plan runs{took}"))?;
-                continue;
-            }
-            None => {
-                let why = text(&job["error"]).unwrap_or_else(|| "it was not tried after that failure".to_owned());
-                output.line(&format!("job {name} is as it was: {why}{}", help(job)))?;
-            }
+        if let Some(version) = job["version"].as_u64() {
+            let took = took(job).map(|took| format!("; the change took {took}")).unwrap_or_default();
+            output.line(&format!("job {name}: version {version} of its plan runs{took}"))?;
+            continue;
         }
+        let why = text(&job["error"]).unwrap_or_else(|| "it was not tried after that failure".to_owned());
+        output.line(&format!("job {name} is as it was: {why}{}", help(job)))?;
         unchanged.push(name);
     }
     if unchanged.is_empty() {

@@ -80,7 +80,7 @@ fn run_text(arguments: &Run, sql: String) -> Result<(), Failure> {
     // Before the first job starts: an address in use must not end a running job.
     let listener = listen(&arguments.http)?;
     let (log, exporter) = match plans.first() {
-        Some(first) => reports(arguments, &first.options.job_name)?,
+        Some(first) => reports(arguments, &first.options.job_name).map_err(Failure::request)?,
         None => (None, None),
     };
     let clock = SystemClock::new();
@@ -233,21 +233,20 @@ fn listen(http: &Http) -> Result<Option<Listener>, Failure> {
 }
 
 /// The reports of the process: its log, and the export to a collector.
-fn reports(arguments: &Run, job: &str) -> Result<(Option<Log>, Option<Exporter>), Failure> {
+fn reports(arguments: &Run, job: &str) -> Result<(Option<Log>, Option<Exporter>)> {
     let log = event_log(arguments)?;
     let instance = format!("{job} {}", std::process::id());
-    let exporter = log::exporter(&arguments.otlp, "run", instance).map_err(Failure::request)?;
-    log::start(log.as_ref(), exporter.as_ref()).map_err(Failure::request)?;
+    let exporter = log::exporter(&arguments.otlp, "run", instance)?;
+    log::start(log.as_ref(), exporter.as_ref())?;
     Ok((log, exporter))
 }
 
-fn event_log(arguments: &Run) -> Result<Option<Log>, Failure> {
-    let log = match &arguments.log_file {
+fn event_log(arguments: &Run) -> Result<Option<Log>> {
+    match &arguments.log_file {
         Some(path) => Log::to_file(path, &arguments.events).map(Some),
         None if arguments.is_for_people() => Ok(None),
         None => Log::of_run(&arguments.events).map(Some),
-    };
-    log.map_err(Failure::request)
+    }
 }
 
 fn nothing_to_run(arguments: &Run) -> Error {

@@ -139,14 +139,9 @@ const COLUMNS: [StageColumn; 7] = [
     StageColumn { heading: "tasks", width: 5, expendable: 6, cell: |s| (s.tasks.to_string(), Style::new()) },
     StageColumn { heading: "rows in/s", width: 9, expendable: 1, cell: |s| (count(s.rows_in_per_s), Style::new()) },
     StageColumn { heading: "rows out/s", width: 10, expendable: 4, cell: |s| (count(s.rows_out_per_s), Style::new()) },
-    StageColumn { heading: "busy", width: 5, expendable: 0, cell: |s| share(s, |shares| shares.busy, true) },
-    StageColumn {
-        heading: "blocked",
-        width: 7,
-        expendable: 2,
-        cell: |s| share(s, |shares| shares.backpressured, true),
-    },
-    StageColumn { heading: "idle", width: 5, expendable: 5, cell: |s| share(s, |shares| shares.idle, false) },
+    StageColumn { heading: "busy", width: 5, expendable: 0, cell: |s| share(s, |of| of.busy, true) },
+    StageColumn { heading: "blocked", width: 7, expendable: 2, cell: |s| share(s, |of| of.backpressured, true) },
+    StageColumn { heading: "idle", width: 5, expendable: 5, cell: |s| share(s, |of| of.idle, false) },
     StageColumn { heading: "queued", width: 7, expendable: 3, cell: |s| (bytes(s.queue_bytes), Style::new()) },
 ];
 
