@@ -106,7 +106,9 @@ pub struct Run {
 
 impl fmt::Display for Run {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        for line in &self.trace[self.trace.len().saturating_sub(TAIL)..] {
+        // The first line says what the seed has drawn.
+        let omitted = 1..self.trace.len().saturating_sub(TAIL);
+        for (_, line) in self.trace.iter().enumerate().filter(|(at, _)| !omitted.contains(at)) {
             writeln!(f, "{line}")?;
         }
         match &self.violation {
