@@ -222,12 +222,12 @@ impl Journal {
     fn permit(&self, change: &Change) -> Result<()> {
         let is_claimed =
             |id: &ThreadId| self.contents.claims.iter().any(|c| c.pid == id.pid && c.start == id.process_start);
-        let is_own =
-            |group: &GroupPath| group.name().strip_prefix(self.label()).is_some_and(|rest| rest.starts_with('.'));
         let is_permitted = match change {
             Change::Thread { thread, .. } => is_claimed(thread),
             Change::Group { value: GroupValue::CpuControl(_), .. } => true,
-            Change::Group { group, .. } | Change::Create { group } | Change::Remove { group } => is_own(group),
+            Change::Group { group, .. } | Change::Create { group } | Change::Remove { group } => {
+                group.is_of(self.label())
+            }
         };
         if is_permitted {
             return Ok(());
@@ -285,9 +285,7 @@ impl Journal {
             // osched.
             self.contents.replace_inherited(*thread, value);
             if let ThreadValue::Group(group) = value {
-                while group.name().strip_prefix(self.label()).is_some_and(|rest| rest.starts_with('.')) {
-                    *group = group.parent();
-                }
+                *group = group.home(self.label());
             }
             // A thread that returns from a real-time class has lost its slice.
             let slice = Change::Thread { thread: *thread, value: ThreadValue::SliceNs(0) };

@@ -77,12 +77,6 @@ impl Jvm {
         }
     }
 
-    /// The process.
-    #[must_use]
-    pub fn process(&self) -> &Process {
-        &self.process
-    }
-
     /// The full names of `threads`, in their order. Those that the JVM does not tell have the name that the
     /// kernel knows.
     pub fn names(&mut self, proc: &Proc, threads: &[NamedThread], clock: &dyn Clock) -> Vec<String> {

@@ -26,11 +26,12 @@ use std::path::{Path, PathBuf};
 
 use anabranch_model::{Error, Result};
 
-pub use autogroup::{Autogroup, separate_sessions};
+pub use autogroup::separate_sessions;
 pub use carry_out::Carried;
+pub(crate) use cgroup::has_cpu_controller;
 pub use cgroup::{Cgroups, GroupPath, Hierarchy};
 pub use change::{Change, GroupValue, Quota, StoredThreadId, Subject, ThreadValue};
-pub use pressure::{Pressure, Trigger};
+pub use pressure::Trigger;
 pub use processes::{NamedThread, Process};
 pub use scheduling::{Class, Policy, Scheduling};
 pub use state::{GroupState, Machine, Needs, State, ThreadState};
@@ -112,17 +113,22 @@ impl Proc {
     /// The text of a file that ends with its process: `None` once that has ended.
     fn text_if_alive(&self, relative: &str) -> Result<Option<String>> {
         let path = self.path(relative);
-        match std::fs::read(&path) {
-            // Names of threads and command lines may hold any bytes.
-            Ok(bytes) => Ok(Some(String::from_utf8_lossy(&bytes).into_owned())),
-            Err(error) if is_gone(&error) => Ok(None),
-            Err(error) => Err(unreadable(&path, &error)),
-        }
+        // Names of threads and command lines may hold any bytes.
+        let bytes = if_there(std::fs::read(&path)).map_err(|error| unreadable(&path, &error))?;
+        Ok(bytes.map(|bytes| String::from_utf8_lossy(&bytes).into_owned()))
     }
 }
 
 /// Linux tells start times in hundredths of a second to user space, on every architecture.
 const TICKS_PER_SECOND: f64 = 100.0;
+
+/// What the kernel answers about a process, a thread or a cgroup, `None` if that is not there any more.
+fn if_there<T>(answer: io::Result<T>) -> io::Result<Option<T>> {
+    match answer {
+        Err(error) if is_gone(&error) => Ok(None),
+        answer => answer.map(Some),
+    }
+}
 
 /// Whether an error says that a process, a thread or a cgroup is not there any more.
 fn is_gone(error: &io::Error) -> bool {

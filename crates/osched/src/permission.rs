@@ -159,7 +159,7 @@ impl Rules {
     /// Groups are made in that in which the engine was found. Where that was not read, what this user may do
     /// in its own one counts.
     fn refusal_of_group(&self, group: &GroupPath, state: &State) -> Option<String> {
-        if let Some(home) = state.groups.get(&state.machine.home(group)) {
+        if let Some(home) = state.groups.get(&group.home(&state.machine.label)) {
             return home.takes_no_groups.map(str::to_owned);
         }
         match self.abilities.groups(group.hierarchy) {

@@ -15,7 +15,7 @@ use std::process::{Child, ChildStdin, Command, Stdio};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use anabranch_model::{Error, Result};
-use anabranch_schedule::{Given, Goal, Level, Metric, Metrics, Nodes, Policy, Scale};
+use anabranch_schedule::{Given, Level, Metric, Metrics, Nodes, Policy};
 use serde::Deserialize;
 
 #[cfg(test)]
@@ -41,6 +41,7 @@ const TOLD: [Metric; 10] = [
 
 /// The policy.
 pub struct Program {
+    name: String,
     command: Vec<String>,
     level: Level,
     given: Given,
@@ -76,8 +77,8 @@ impl Program {
     /// A policy that starts this command, the program and its arguments, when it is first asked.
     #[must_use]
     pub fn new(command: &[String], level: Level) -> Self {
-        let given = Given::new(command.join(" "), level, Vec::new(), Scale::Linear);
-        Program { command: command.to_vec(), level, given, running: None, ended_periods: RESTART_PERIODS }
+        let (name, command, given) = (command.join(" "), command.to_vec(), Given::default());
+        Program { name, command, level, given, running: None, ended_periods: RESTART_PERIODS }
     }
 
     fn place(&self) -> String {
@@ -86,7 +87,7 @@ impl Program {
 
     /// Starts the program if it does not run, but not in each period if it ends again and again.
     fn ensure(&mut self) -> Result<()> {
-        if self.running.as_mut().is_some_and(Running::has_ended) {
+        if self.running.as_ref().is_some_and(Running::has_ended) {
             (self.running, self.ended_periods) = (None, 0);
             return Err(Error::user("the program has ended")
                 .at(self.place())
@@ -107,19 +108,11 @@ impl Program {
 
 impl Policy for Program {
     fn name(&self) -> &str {
-        self.given.name()
+        &self.name
     }
 
     fn level(&self) -> Level {
         self.level
-    }
-
-    fn needs(&self) -> Vec<Metric> {
-        Vec::new()
-    }
-
-    fn goal(&self) -> Goal {
-        Goal::None
     }
 
     fn priorities(&mut self, nodes: &Nodes, metrics: &Metrics) -> Result<Vec<f64>> {
@@ -132,7 +125,7 @@ impl Policy for Program {
             drop(said);
             running.tell(nodes, metrics);
         }
-        let priorities = self.given.priorities(nodes, metrics)?;
+        let priorities = self.given.priorities(nodes);
         match failure {
             // What it said before still holds; the failure is shown once that is too old.
             Some(error) if self.given.is_stale() => Err(error.at(self.place())),
@@ -170,9 +163,8 @@ impl Running {
         Ok(Running { child, input, rest: Vec::new(), said })
     }
 
-    fn has_ended(&mut self) -> bool {
-        let said = self.said.lock().unwrap_or_else(PoisonError::into_inner);
-        said.has_ended
+    fn has_ended(&self) -> bool {
+        self.said.lock().unwrap_or_else(PoisonError::into_inner).has_ended
     }
 
     /// Sends the metrics, unless the program has not read those before yet.

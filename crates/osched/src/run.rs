@@ -121,7 +121,7 @@ impl Osched {
             .map(|(index, config)| applied(index, config, formulas.as_ref(), &machine, &mut targets))
             .collect::<Result<Vec<_>>>()?;
         let (ordering, orders) = channel();
-        let trigger = kernel.trigger(None, PRESSURE_MIN, PRESSURE_WINDOW).ok();
+        let trigger = kernel.trigger(PRESSURE_MIN, PRESSURE_WINDOW).ok();
         let mut osched = Osched {
             abilities: Abilities::find(&kernel)?,
             clock,
@@ -404,7 +404,7 @@ impl Osched {
 
     /// Share of the time since the last call for which some thread of the machine waited for a core.
     fn pressure(&mut self, now: Nanos) -> Option<f64> {
-        let total_us = self.kernel.pressure(None).ok().flatten()?.total_us;
+        let total_us = self.kernel.cpu_pressure_us().ok().flatten()?;
         let share = |(at, before): (Nanos, u64)| {
             let elapsed_us = now.since(at) as f64 / 1e3;
             (elapsed_us > 0.0).then(|| (total_us.saturating_sub(before) as f64 / elapsed_us).min(1.0))

@@ -5,16 +5,14 @@
 //! A mechanism that needs a program of its own, as sched_ext does, would be a further translator whose plan
 //! is the message to it.
 
-mod both;
 mod class;
 mod groups;
 mod nice;
 mod quota;
 mod real_time;
-mod shares;
 mod slice;
 mod spread;
-mod weight;
+mod weights;
 
 #[cfg(test)]
 mod tests;
@@ -23,17 +21,14 @@ use std::fmt;
 
 use anabranch_model::{Error, Result, nearest};
 use anabranch_schedule::{Scale, Schedule, ThreadId};
-use serde::{Deserialize, Serialize};
 
+use self::weights::Weights;
 use crate::kernel::{Change, Hierarchy, Machine, Needs, State, ThreadValue};
 
 /// Brings priorities into the range of a mechanism.
 pub trait Translator: Send {
     /// One of [`NAMES`].
     fn name(&self) -> &'static str;
-
-    /// What it writes and in which range, in one line.
-    fn describe(&self) -> String;
 
     /// What of the machine its plans depend on.
     fn needs(&self) -> Needs;
@@ -49,7 +44,7 @@ pub const NAMES: [&str; 10] =
     ["nice", "groups", "both", "shares", "weight", "quota", "idle-groups", "class", "slice", "real-time"];
 
 /// A planned change, with what is needed to explain it.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct Write {
     /// What is written.
     pub change: Change,
@@ -141,10 +136,10 @@ pub fn by_name(name: &str, options: &Options, machine: &Machine) -> Result<Box<d
     };
     Ok(match name {
         "nice" => Box::new(nice::Nice::new(options)),
-        "groups" => Box::new(both::Both::without_nice(hierarchy(None)?, options)),
-        "both" => Box::new(both::Both::with_nice(hierarchy(None)?, options)),
-        "shares" => hierarchy(Some(Hierarchy::V1)).map(|_| Box::new(shares::Shares::new(options)))?,
-        "weight" => hierarchy(Some(Hierarchy::V2)).map(|_| Box::new(weight::Weight::new(options)))?,
+        "groups" => Box::new(Weights::new("groups", hierarchy(None)?, options)),
+        "both" => Box::new(Weights::new("both", hierarchy(None)?, options)),
+        "shares" => Box::new(Weights::new("shares", hierarchy(Some(Hierarchy::V1))?, options)),
+        "weight" => Box::new(Weights::new("weight", hierarchy(Some(Hierarchy::V2))?, options)),
         "quota" => hierarchy(None).map(|_| Box::new(quota::QuotaOfGroups::new(options)))?,
         "idle-groups" => hierarchy(None).map(|_| Box::new(class::IdleGroups::new(options)))?,
         "class" => Box::new(class::ClassOfThreads::new(options)),

@@ -17,7 +17,7 @@ use anabranch_model::Result;
 use crate::{Goal, Metric, Metrics, Nodes, Role};
 
 /// The part of a threshold by which a value has to go back until a comparison is no longer true.
-pub const HYSTERESIS: f64 = 0.2;
+const HYSTERESIS: f64 = 0.2;
 
 /// What is known about a target as a whole. NaN where it is not known.
 #[derive(Clone, Copy, Debug, PartialEq)]

@@ -27,19 +27,16 @@ mod tests;
 mod transform;
 mod window;
 
-pub use condition::{Condition, HYSTERESIS, Target};
+pub use condition::{Condition, Target};
 pub use entity::{
     Edge, Graph, Operator, OperatorIndex, Query, QueryIndex, Role, Task, TaskIndex, Thread, ThreadId, ThreadKind,
 };
-pub use metric::{Combine, Kind, Metric, Side};
+pub use metric::Metric;
 pub use nodes::{Level, Node, Nodes};
-pub use normalize::{LADDER_RATIO, Meaning, Range, Scale, normalize};
-pub use policy::{
-    Constant, Deadline, Drain, FirstCome, Formula, FormulaPolicy, Given, Goal, HighestRate, LAST_GOOD_PERIODS, Marker,
-    MaxWeight, POLICY_NAMES, Policy, QueueSize, Random, by_name,
-};
-pub use provider::{Explanation, Metrics, Missing, Provider};
+pub use normalize::{NICE_RATIO, Range, Scale, normalize};
+pub use policy::{Constant, Formula, FormulaPolicy, Given, Goal, POLICY_NAMES, Policy, by_name};
+pub use provider::{Metrics, Missing, Provider};
 pub use reading::{Reading, Readings};
 pub use schedule::{Group, Schedule};
 pub use transform::{Aggregate, Grouping, Transform, to_tasks};
-pub use window::{SMOOTHING_NS, STALE_AFTER_NS, Window};
+pub use window::Window;

@@ -1,4 +1,4 @@
-//! The catalog of metrics: each with its name, unit and kind, and how readings of several tasks become one
+//! The catalog of metrics: each with its name and kind, and how readings of several tasks become one
 //! value. How one is derived from others is in [`provider`](crate::Provider).
 
 use anabranch_model::{Error, Result, nearest};
@@ -58,7 +58,7 @@ pub enum Metric {
 
 /// How a value changes with time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind {
+pub(crate) enum Kind {
     /// Grows until its engine begins anew.
     Counter,
     /// True at a moment.
@@ -67,7 +67,7 @@ pub enum Kind {
 
 /// How the readings of an operator's tasks become the operator's value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Combine {
+pub(crate) enum Combine {
     /// Amounts.
     Sum,
     /// Ages and fill levels: the worst task is what matters.
@@ -80,7 +80,7 @@ pub enum Combine {
 
 /// Which operators of a task that runs several a reading is about.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Side {
+pub(crate) enum Side {
     /// The first one, which takes the rows from the queue.
     Input,
     /// The last one, which emits.
@@ -92,36 +92,36 @@ pub enum Side {
 }
 
 /// One line of the catalog.
-struct Entry(Metric, &'static str, &'static str, Kind, Combine, Side);
+struct Entry(Metric, &'static str, Kind, Combine, Side);
 
 use self::{Combine::*, Kind::*, Metric as M, Side::*};
 
 /// In the order of the variants.
 const CATALOG: [Entry; 24] = [
-    Entry(M::RowsIn, "rows_in", "rows", Counter, Sum, Input),
-    Entry(M::RowsOut, "rows_out", "rows", Counter, Sum, Output),
-    Entry(M::CpuNs, "cpu_ns", "ns", Counter, Sum, Processor),
-    Entry(M::WaitNs, "wait_ns", "ns", Counter, Sum, Processor),
-    Entry(M::QueueRows, "queue_rows", "rows", Gauge, Sum, Input),
-    Entry(M::QueueBatches, "queue_batches", "batches", Gauge, Sum, Input),
-    Entry(M::QueueBytes, "queue_bytes", "bytes", Gauge, Sum, Input),
-    Entry(M::QueueShare, "queue_share", "", Gauge, Max, Input),
-    Entry(M::AgeMs, "age_ms", "ms", Gauge, Max, Input),
-    Entry(M::QueuedMs, "queued_ms", "ms", Gauge, Max, Input),
-    Entry(M::UntilWindowMs, "until_window_ms", "ms", Gauge, Min, Whole),
-    Entry(M::EpochsBehind, "epochs_behind", "epochs", Gauge, Max, Whole),
-    Entry(M::LatencyMs, "latency_ms", "ms", Gauge, Max, Output),
-    Entry(M::InRate, "in_rate", "rows/s", Gauge, Sum, Input),
-    Entry(M::OutRate, "out_rate", "rows/s", Gauge, Sum, Output),
-    Entry(M::CpuShare, "cpu_share", "", Gauge, Sum, Processor),
-    Entry(M::WaitShare, "wait_share", "", Gauge, Sum, Processor),
-    Entry(M::Selectivity, "selectivity", "", Gauge, Mean, Output),
-    Entry(M::CostNs, "cost_ns", "ns/row", Gauge, Mean, Processor),
-    Entry(M::PathSelectivity, "path_selectivity", "", Gauge, Mean, Whole),
-    Entry(M::PathCostNs, "path_cost_ns", "ns/row", Gauge, Mean, Whole),
-    Entry(M::PathRate, "path_rate", "rows/s", Gauge, Mean, Whole),
-    Entry(M::DistanceToSink, "distance_to_sink", "edges", Gauge, Max, Whole),
-    Entry(M::Relief, "relief", "rows²/s", Gauge, Mean, Whole),
+    Entry(M::RowsIn, "rows_in", Counter, Sum, Input),
+    Entry(M::RowsOut, "rows_out", Counter, Sum, Output),
+    Entry(M::CpuNs, "cpu_ns", Counter, Sum, Processor),
+    Entry(M::WaitNs, "wait_ns", Counter, Sum, Processor),
+    Entry(M::QueueRows, "queue_rows", Gauge, Sum, Input),
+    Entry(M::QueueBatches, "queue_batches", Gauge, Sum, Input),
+    Entry(M::QueueBytes, "queue_bytes", Gauge, Sum, Input),
+    Entry(M::QueueShare, "queue_share", Gauge, Max, Input),
+    Entry(M::AgeMs, "age_ms", Gauge, Max, Input),
+    Entry(M::QueuedMs, "queued_ms", Gauge, Max, Input),
+    Entry(M::UntilWindowMs, "until_window_ms", Gauge, Min, Whole),
+    Entry(M::EpochsBehind, "epochs_behind", Gauge, Max, Whole),
+    Entry(M::LatencyMs, "latency_ms", Gauge, Max, Output),
+    Entry(M::InRate, "in_rate", Gauge, Sum, Input),
+    Entry(M::OutRate, "out_rate", Gauge, Sum, Output),
+    Entry(M::CpuShare, "cpu_share", Gauge, Sum, Processor),
+    Entry(M::WaitShare, "wait_share", Gauge, Sum, Processor),
+    Entry(M::Selectivity, "selectivity", Gauge, Mean, Output),
+    Entry(M::CostNs, "cost_ns", Gauge, Mean, Processor),
+    Entry(M::PathSelectivity, "path_selectivity", Gauge, Mean, Whole),
+    Entry(M::PathCostNs, "path_cost_ns", Gauge, Mean, Whole),
+    Entry(M::PathRate, "path_rate", Gauge, Mean, Whole),
+    Entry(M::DistanceToSink, "distance_to_sink", Gauge, Max, Whole),
+    Entry(M::Relief, "relief", Gauge, Mean, Whole),
 ];
 
 /// A second name of [`Metric::AgeMs`]: users of engines call the age of the oldest waiting row its lag.
@@ -143,28 +143,19 @@ impl Metric {
         self.entry().1
     }
 
-    /// Its unit, as `rows/s`. Empty for a ratio.
-    #[must_use]
-    pub fn unit(self) -> &'static str {
+    /// How its value changes with time.
+    pub(crate) fn kind(self) -> Kind {
         self.entry().2
     }
 
-    /// How its value changes with time.
-    #[must_use]
-    pub fn kind(self) -> Kind {
+    /// How the values of an operator's tasks become the operator's.
+    pub(crate) fn combine(self) -> Combine {
         self.entry().3
     }
 
-    /// How the values of an operator's tasks become the operator's.
-    #[must_use]
-    pub fn combine(self) -> Combine {
-        self.entry().4
-    }
-
     /// Which of the operators that a task runs it is about.
-    #[must_use]
-    pub fn side(self) -> Side {
-        self.entry().5
+    pub(crate) fn side(self) -> Side {
+        self.entry().4
     }
 
     /// The metric of a name; `lag_ms` is a second name of `age_ms`. Errors: the name is unknown.

@@ -63,7 +63,7 @@ impl Nodes {
     /// The nodes of a graph. `readings` are of its tasks, with rates (from [`Window`](crate::Window)).
     ///
     /// Edges that close a cycle are left out: metrics over paths need an order. At [`Level::Operator`]
-    /// readings of parallel tasks are combined as [`Metric::combine`] says: amounts are summed, ages are the
+    /// readings of parallel tasks are combined as `Metric::combine` says: amounts are summed, ages are the
     /// greatest. A counter is unknown if one of its tasks did not report, because a sum without that task
     /// would look like a restart.
     #[must_use]

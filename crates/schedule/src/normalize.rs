@@ -11,17 +11,6 @@ pub struct Range {
     pub worst: i64,
     /// What the highest priority becomes: nice -20, or the greatest weight.
     pub best: i64,
-    /// What the integers mean to the kernel.
-    pub meaning: Meaning,
-}
-
-/// What the integers of a mechanism mean to the kernel.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Meaning {
-    /// A step multiplies the share of a core by [`LADDER_RATIO`]: nice.
-    Steps,
-    /// The share of a core is proportional to the integer: weights, shares.
-    Weights,
 }
 
 /// How priorities of a policy compare with each other.
@@ -31,38 +20,13 @@ pub enum Scale {
     Linear,
     /// Ratios count: min-max of the logarithms.
     Logarithmic,
-    /// Ratios of priorities are ratios of shares: twice the priority is twice the share of a core, if the
-    /// range is wide enough; else as [`Scale::Logarithmic`].
-    Ladder,
 }
 
 /// The ratio of the shares of two threads whose nice values differ by one (section 2 of the paper, and the
 /// kernel's table `sched_prio_to_weight`).
-pub const LADDER_RATIO: f64 = 1.25;
+pub const NICE_RATIO: f64 = 1.25;
 
 impl Range {
-    /// All nice values. A thread at the worst one is starved by one at the best: see
-    /// [`Range::NICE_MODERATE`].
-    pub const NICE: Range = Range::nice(19, -20);
-    /// The nice values that osched uses by default: a starved thread may hold a lock that others need.
-    pub const NICE_MODERATE: Range = Range::nice(10, -10);
-    /// `cpu.shares` of cgroup v1.
-    pub const SHARES: Range = Range::weights(2, 262_144);
-    /// `cpu.weight` of cgroup v2.
-    pub const WEIGHT: Range = Range::weights(1, 10_000);
-
-    /// Nice values.
-    #[must_use]
-    pub const fn nice(worst: i64, best: i64) -> Range {
-        Range { worst, best, meaning: Meaning::Steps }
-    }
-
-    /// Weights.
-    #[must_use]
-    pub const fn weights(worst: i64, best: i64) -> Range {
-        Range { worst, best, meaning: Meaning::Weights }
-    }
-
     /// The integer that is nearest a place in the range: 0 is the worst, 1 the best.
     fn at(self, place: f64) -> i64 {
         let (worst, best) = (self.worst as f64, self.best as f64);
@@ -73,26 +37,17 @@ impl Range {
 /// The integer of each priority, in the order of `priorities`. A greater priority never becomes a worse
 /// integer.
 ///
-/// For [`Scale::Logarithmic`] and [`Scale::Ladder`], priorities of zero and below become one ladder step less
-/// than the least positive one; if none is positive, the scale is linear.
+/// For [`Scale::Logarithmic`], priorities of zero and below are the least positive one divided by
+/// [`NICE_RATIO`]; if none is positive, the scale is linear.
 #[must_use]
 pub fn normalize(priorities: &[f64], range: Range, scale: Scale) -> Vec<i64> {
     let values = bounded(priorities);
-    let Some((least, greatest)) = extremes(&values) else {
-        return vec![range.at(0.5); priorities.len()];
-    };
-    if least == greatest {
-        return vec![range.at(0.5); priorities.len()];
-    }
-    match scale {
-        Scale::Logarithmic | Scale::Ladder if greatest > 0.0 => {
-            let logarithms = logarithms(&values);
-            match scale {
-                Scale::Ladder => ladder(&logarithms, range),
-                _ => min_max(&logarithms, range),
-            }
-        }
-        _ => min_max(&values, range),
+    match extremes(&values) {
+        Some((least, greatest)) if least < greatest => match scale {
+            Scale::Logarithmic if greatest > 0.0 => min_max(&logarithms(&values), range),
+            _ => min_max(&values, range),
+        },
+        _ => vec![range.at(0.5); priorities.len()],
     }
 }
 
@@ -115,7 +70,7 @@ fn extremes(values: &[f64]) -> Option<(f64, f64)> {
 /// Natural logarithms of values of which at least one is positive.
 fn logarithms(values: &[f64]) -> Vec<f64> {
     let least = values.iter().copied().filter(|value| *value > 0.0).fold(f64::INFINITY, f64::min).ln();
-    let below = least - LADDER_RATIO.ln();
+    let below = least - NICE_RATIO.ln();
     values.iter().map(|value| if *value <= 0.0 { below } else { value.ln() }).collect()
 }
 
@@ -125,26 +80,6 @@ fn min_max(values: &[f64], range: Range) -> Vec<i64> {
     let width = greatest / 2.0 - least / 2.0;
     let place = |value: f64| if width > 0.0 { (value / 2.0 - least / 2.0) / width } else { 0.5 };
     values.iter().map(|value| range.at(if value.is_nan() { 0.5 } else { place(*value) })).collect()
-}
-
-/// Section 5.3: n = n_max + (log p_max - log p) / log 1.25 for nice. For weights the share is proportional to
-/// the weight, so w = w_max p / p_max. Min-max of the logarithms if the lowest priority does not fit into the
-/// range.
-fn ladder(logarithms: &[f64], range: Range) -> Vec<i64> {
-    let (least, greatest) = extremes(logarithms).unwrap_or((0.0, 0.0));
-    let (worst, best) = (range.worst as f64, range.best as f64);
-    let exact = |value: f64| match range.meaning {
-        Meaning::Steps => best + (worst - best).signum() * (greatest - value) / LADDER_RATIO.ln(),
-        Meaning::Weights => best * (value - greatest).exp(),
-    };
-    let fits = match range.meaning {
-        Meaning::Steps => (exact(least) - best).abs() <= (worst - best).abs(),
-        Meaning::Weights => exact(least) >= worst,
-    };
-    if !fits {
-        return min_max(logarithms, range);
-    }
-    logarithms.iter().map(|value| if value.is_nan() { range.at(0.5) } else { exact(*value).round() as i64 }).collect()
 }
 
 #[cfg(test)]

@@ -1,32 +1,19 @@
 //! What matters now: a policy makes a priority of each node's metrics (section 5.1 of the paper).
 
+mod by_metric;
 mod constant;
-mod deadline;
-mod drain;
-mod first_come;
 mod formula;
 mod given;
 mod goal;
-mod highest_rate;
-mod marker;
-mod max_weight;
-mod queue_size;
 mod random;
 
 use anabranch_model::{Error, Result, nearest};
 
 pub use constant::Constant;
-pub use deadline::Deadline;
-pub use drain::Drain;
-pub use first_come::FirstCome;
 pub use formula::{Formula, FormulaPolicy};
-pub use given::{Given, LAST_GOOD_PERIODS};
+pub use given::Given;
 pub use goal::Goal;
-pub use highest_rate::HighestRate;
-pub use marker::Marker;
-pub use max_weight::MaxWeight;
-pub use queue_size::QueueSize;
-pub use random::Random;
+use random::Random;
 
 use crate::{Level, Metric, Metrics, Nodes, Scale};
 
@@ -41,7 +28,9 @@ pub trait Policy: Send {
     }
 
     /// The metrics that it reads. Its caller makes a [`Provider`](crate::Provider) of them.
-    fn needs(&self) -> Vec<Metric>;
+    fn needs(&self) -> Vec<Metric> {
+        Vec::new()
+    }
 
     /// How its priorities compare with each other.
     fn scale(&self) -> Scale {
@@ -49,7 +38,9 @@ pub trait Policy: Send {
     }
 
     /// What it tries to make small.
-    fn goal(&self) -> Goal;
+    fn goal(&self) -> Goal {
+        Goal::None
+    }
 
     /// One priority per node, a greater one matters more; NaN where the policy knows nothing about the node.
     /// `metrics` has [`Policy::needs`] for `nodes`, which are of [`Policy::level`]. Errors: what a user gave
@@ -63,15 +54,11 @@ pub const POLICY_NAMES: [&str; 9] =
 
 /// The policy of a name. `seed` is for the ones that draw numbers. Errors: the name is unknown.
 pub fn by_name(name: &str, seed: u64) -> Result<Box<dyn Policy>> {
+    if let Some(policy) = by_metric::ALL.iter().find(|policy| policy.name == name) {
+        return Ok(Box::new(*policy));
+    }
     Ok(match name {
         "constant" => Box::new(Constant),
-        "deadline" => Box::new(Deadline),
-        "drain" => Box::new(Drain),
-        "first-come" => Box::new(FirstCome),
-        "highest-rate" => Box::new(HighestRate),
-        "marker" => Box::new(Marker),
-        "max-weight" => Box::new(MaxWeight),
-        "queue-size" => Box::new(QueueSize),
         "random" => Box::new(Random::new(seed)),
         _ => {
             let remedy = match nearest(name, POLICY_NAMES) {

@@ -6,7 +6,6 @@
 //! whose leaves are offered is taken. A leaf that is missing is found before anything runs.
 
 mod definitions;
-mod explain;
 mod local;
 mod memory;
 mod missing;
@@ -15,7 +14,6 @@ mod queue;
 
 use std::collections::{BTreeMap, BTreeSet};
 
-pub use explain::Explanation;
 pub use missing::Missing;
 
 use self::definitions::{ALL, Alternative, Definition};

@@ -8,7 +8,7 @@ use std::collections::VecDeque;
 
 use anabranch_model::Nanos;
 
-use crate::{Graph, LADDER_RATIO, Metric, Readings, TaskIndex};
+use crate::{Graph, Metric, NICE_RATIO, Readings, TaskIndex};
 
 /// Length of a step.
 pub(super) const STEP_NS: u64 = 1_000_000;
@@ -116,7 +116,7 @@ impl Machine {
     fn divide(&mut self) -> Vec<f64> {
         let step_ns = STEP_NS as f64;
         let needs: Vec<f64> = self.tasks.iter().map(|task| task.work_ns().min(step_ns)).collect();
-        let weights: Vec<f64> = self.tasks.iter().map(|task| LADDER_RATIO.powi(-task.nice as i32)).collect();
+        let weights: Vec<f64> = self.tasks.iter().map(|task| NICE_RATIO.powi(-task.nice as i32)).collect();
         let mut granted = vec![0.0; needs.len()];
         let mut open: Vec<usize> = (0..needs.len()).filter(|task| needs[*task] > 0.0).collect();
         let mut left_ns = self.cores * step_ns;

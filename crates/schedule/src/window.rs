@@ -12,10 +12,10 @@ use crate::{Graph, Metric, Readings, TaskIndex};
 /// Time constant of the exponential smoothing: a rate that jumps has made 63 % of the jump after this time.
 /// Engines publish counters in steps of up to half a second, while the kernel's are exact at each look: the
 /// constant has to be several such steps, or costs per row would follow the steps.
-pub const SMOOTHING_NS: u64 = 2_000_000_000;
+const SMOOTHING_NS: u64 = 2_000_000_000;
 
 /// A rate whose counter has not been read for this time is unknown.
-pub const STALE_AFTER_NS: u64 = 10_000_000_000;
+const STALE_AFTER_NS: u64 = 10_000_000_000;
 
 /// Which rate a counter gives, and by what its units per second are divided.
 const RATES: [(Metric, Metric, f64); 4] = [

@@ -8,24 +8,15 @@ use anabranch_model::Result;
 
 use super::{Hierarchy, Proc};
 
-/// The autogroup of a process.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Autogroup {
-    /// As the kernel numbers it: `/autogroup-42`.
-    pub name: String,
-    /// Its nice value against other autogroups.
-    pub nice: i32,
-}
-
 impl Proc {
     /// Whether the kernel puts sessions into autogroups.
     pub fn has_autogroups(&self) -> bool {
         self.text("sys/kernel/sched_autogroup_enabled").is_ok_and(|text| text.trim() == "1")
     }
 
-    /// The autogroup in which a process competes. `None` if there is none, if a cgroup with a share takes its
-    /// place, or if the process has ended.
-    pub fn autogroup(&self, pid: u32) -> Result<Option<Autogroup>> {
+    /// The autogroup in which a process competes, as the kernel names it: `/autogroup-42`. `None` if there is
+    /// none, if a cgroup with a share takes its place, or if the process has ended.
+    pub fn autogroup(&self, pid: u32) -> Result<Option<String>> {
         if !self.has_autogroups() || self.has_cpu_group(pid)? {
             return Ok(None);
         }
@@ -50,9 +41,10 @@ impl Proc {
     }
 }
 
-fn parse(text: &str) -> Option<Autogroup> {
+/// Reads `/autogroup-42 nice -5`.
+fn parse(text: &str) -> Option<String> {
     let (name, nice) = text.trim().split_once(" nice ")?;
-    Some(Autogroup { name: name.to_owned(), nice: nice.parse().ok()? })
+    nice.parse::<i32>().is_ok().then(|| name.to_owned())
 }
 
 /// Which of these processes nice cannot weigh against each other, since autogroups separate them: the
@@ -60,7 +52,7 @@ fn parse(text: &str) -> Option<Autogroup> {
 pub fn separate_sessions(kernel: &Proc, pids: &BTreeSet<u32>) -> Result<BTreeMap<String, BTreeSet<u32>>> {
     let mut sessions: BTreeMap<String, BTreeSet<u32>> = BTreeMap::new();
     for pid in pids {
-        let name = kernel.autogroup(*pid)?.map_or_else(String::new, |group| group.name);
+        let name = kernel.autogroup(*pid)?.unwrap_or_default();
         sessions.entry(name).or_default().insert(*pid);
     }
     if sessions.len() < 2 || sessions.keys().all(String::is_empty) {
@@ -75,8 +67,7 @@ mod tests {
 
     #[test]
     fn the_line_of_the_kernel_is_read() {
-        let group = Autogroup { name: "/autogroup-2842".into(), nice: -5 };
-        assert_eq!(parse("/autogroup-2842 nice -5\n"), Some(group));
+        assert_eq!(parse("/autogroup-2842 nice -5\n").as_deref(), Some("/autogroup-2842"));
         assert_eq!((parse(""), parse("/autogroup-1 nice x")), (None, None));
     }
 }

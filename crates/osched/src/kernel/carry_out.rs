@@ -8,9 +8,9 @@ use anabranch_model::{Error, Result, pause};
 use anabranch_schedule::ThreadId;
 
 use super::cgroup::members_file;
-use super::scheduling::alive;
 use super::{
-    Change, GroupPath, GroupValue, Hierarchy, Proc, Quota, Scheduling, ThreadValue, is_gone, system_calls, unreadable,
+    Change, GroupPath, GroupValue, Hierarchy, Proc, Quota, Scheduling, ThreadValue, if_there, is_gone, system_calls,
+    unreadable,
 };
 
 /// How often threads are moved out of a group until none is left: their siblings start new ones meanwhile.
@@ -106,7 +106,7 @@ impl Proc {
     /// `None` if the thread has ended.
     fn write_thread(&self, thread: ThreadId, value: &ThreadValue) -> Result<Option<()>> {
         let written = match value {
-            ThreadValue::Nice(nice) => alive(system_calls::set_nice(thread.tid, *nice)),
+            ThreadValue::Nice(nice) => if_there(system_calls::set_nice(thread.tid, *nice)),
             ThreadValue::Class(class) => {
                 let Some(now) = self.scheduling(thread)? else { return Ok(None) };
                 self.set_scheduling(thread, Scheduling { class: *class, ..now })
@@ -128,7 +128,7 @@ impl Proc {
                 {
                     return Err(refused_group("move a thread to", group, error));
                 }
-                alive(written)
+                if_there(written)
             }
         };
         written.map_err(|error| refused(value.kind(), thread, &error))
@@ -139,7 +139,7 @@ impl Proc {
         if scheduling.slice_ns == self.default_slice_ns() {
             scheduling.slice_ns = None;
         }
-        alive(system_calls::set_scheduling(thread.tid, scheduling))
+        if_there(system_calls::set_scheduling(thread.tid, scheduling))
     }
 
     fn write_group(&self, group: &GroupPath, value: GroupValue) -> Result<()> {
@@ -193,9 +193,8 @@ impl Proc {
                 // A thread that ended meanwhile needs no move. Other refusals show when the group is removed.
                 refusal = std::fs::write(&parent, tid.to_string()).err().filter(|e| !is_gone(e)).or(refusal);
             }
-            match std::fs::remove_dir(&folder) {
-                Ok(()) => return Ok(()),
-                Err(error) if is_gone(&error) => return Ok(()),
+            match if_there(std::fs::remove_dir(&folder)) {
+                Ok(_) => return Ok(()),
                 // A thread was started in it, or one that has ended is still counted.
                 Err(error) if error.raw_os_error() == Some(libc::EBUSY) => {
                     refusal = refusal.or(Some(error));
@@ -212,11 +211,8 @@ impl Proc {
 /// The text of a file of a group without its line end. `None` if the group or the file does not exist.
 fn read(folder: &Path, name: &str) -> Result<Option<String>> {
     let path = folder.join(name);
-    match std::fs::read_to_string(&path) {
-        Ok(text) => Ok(Some(text.trim_end().to_owned())),
-        Err(error) if is_gone(&error) => Ok(None),
-        Err(error) => Err(unreadable(&path, &error)),
-    }
+    let text = if_there(std::fs::read_to_string(&path)).map_err(|error| unreadable(&path, &error))?;
+    Ok(text.map(|text| text.trim_end().to_owned()))
 }
 
 /// The kernel refused to read or write a value of a thread.

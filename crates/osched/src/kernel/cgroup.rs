@@ -8,7 +8,7 @@ use anabranch_model::{Error, Result};
 use anabranch_schedule::ThreadId;
 use serde::{Deserialize, Serialize};
 
-use super::{Proc, is_gone, system_calls, unreadable};
+use super::{Proc, if_there, system_calls, unreadable};
 
 /// A tree of cgroups.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
@@ -52,6 +52,22 @@ impl GroupPath {
     pub fn child(&self, name: &str) -> GroupPath {
         let path = format!("{}/{name}", self.path.trim_end_matches('/'));
         GroupPath { hierarchy: self.hierarchy, path }
+    }
+
+    /// Whether the osched that calls its groups `label` has made it.
+    #[must_use]
+    pub fn is_of(&self, label: &str) -> bool {
+        self.name().strip_prefix(label).is_some_and(|rest| rest.starts_with('.'))
+    }
+
+    /// The group in which a thread was before that osched moved it here.
+    #[must_use]
+    pub fn home(&self, label: &str) -> GroupPath {
+        let mut home = self.clone();
+        while home.is_of(label) {
+            home = home.parent();
+        }
+        home
     }
 
     /// Its last part, empty for the root.
@@ -122,9 +138,7 @@ impl Cgroups {
         if self.v1.is_some() {
             return Some(Hierarchy::V1);
         }
-        let controllers = self.v2.as_ref().map(|mount| mount.folder.join("cgroup.controllers"))?;
-        let text = std::fs::read_to_string(controllers).ok()?;
-        text.split_ascii_whitespace().any(|name| name == "cpu").then_some(Hierarchy::V2)
+        has_cpu_controller(&self.v2.as_ref()?.folder).then_some(Hierarchy::V2)
     }
 
     /// Whether a tree is mounted, and whether it may be written as far as the mount tells.
@@ -203,12 +217,12 @@ impl Proc {
     /// The names of the groups in a group, in order.
     pub fn children(&self, group: &GroupPath) -> Result<Vec<GroupPath>> {
         let folder = self.group_folder(group)?;
-        let entries = match std::fs::read_dir(&folder) {
-            Ok(entries) => entries,
-            Err(error) if is_gone(&error) => return Ok(Vec::new()),
-            Err(error) => return Err(unreadable(&folder, &error)),
-        };
-        let folders = entries.map_while(|e| e.ok()).filter(|e| e.file_type().is_ok_and(|kind| kind.is_dir()));
+        let entries = if_there(std::fs::read_dir(&folder)).map_err(|error| unreadable(&folder, &error))?;
+        let folders = entries
+            .into_iter()
+            .flatten()
+            .map_while(|e| e.ok())
+            .filter(|e| e.file_type().is_ok_and(|kind| kind.is_dir()));
         let mut children: Vec<GroupPath> =
             folders.filter_map(|entry| Some(group.child(entry.file_name().to_str()?))).collect();
         children.sort_unstable();
@@ -218,11 +232,8 @@ impl Proc {
     /// Why this user can make no groups with a weight in a group, `None` if it can.
     pub fn takes_no_groups(&self, group: &GroupPath) -> Option<&'static str> {
         let Ok(folder) = self.group_folder(group) else { return Some("its cgroup is not visible here") };
-        if group.hierarchy == Hierarchy::V2 {
-            let text = std::fs::read_to_string(folder.join("cgroup.controllers")).unwrap_or_default();
-            if !text.split_ascii_whitespace().any(|name| name == "cpu") {
-                return Some("its cgroup has no cpu controller (systemd: CPUWeight= of the unit switches it on)");
-            }
+        if group.hierarchy == Hierarchy::V2 && !has_cpu_controller(&folder) {
+            return Some("its cgroup has no cpu controller (systemd: CPUWeight= of the unit switches it on)");
         }
         let may_write = system_calls::may_write(&folder);
         (!may_write).then_some("this user may not write its cgroup (systemd: Delegate=cpu of the unit)")
@@ -232,12 +243,15 @@ impl Proc {
     /// exist.
     pub(super) fn members(&self, group: &GroupPath) -> Result<Vec<u32>> {
         let path = self.group_folder(group)?.join(members_file(group.hierarchy));
-        match std::fs::read_to_string(&path) {
-            Ok(text) => Ok(text.lines().filter_map(|line| line.trim().parse().ok()).collect()),
-            Err(error) if is_gone(&error) => Ok(Vec::new()),
-            Err(error) => Err(unreadable(&path, &error)),
-        }
+        let text = if_there(std::fs::read_to_string(&path)).map_err(|error| unreadable(&path, &error))?;
+        Ok(text.unwrap_or_default().lines().filter_map(|line| line.trim().parse().ok()).collect())
     }
+}
+
+/// Whether the cgroup of version 2 in a folder has the cpu controller.
+pub(crate) fn has_cpu_controller(folder: &Path) -> bool {
+    let text = std::fs::read_to_string(folder.join("cgroup.controllers")).unwrap_or_default();
+    text.split_ascii_whitespace().any(|name| name == "cpu")
 }
 
 /// The file that lists the threads of a group, and takes further ones.

@@ -4,35 +4,16 @@
 use std::fs::{File, OpenOptions};
 use std::io::Write;
 use std::os::unix::fs::OpenOptionsExt;
-use std::path::PathBuf;
 use std::time::Duration;
 
 use anabranch_model::{Error, Result};
 
-use super::{GroupPath, Hierarchy, Proc, system_calls, unreadable};
+use super::{Proc, system_calls, unreadable};
 
+/// Below the folder of [`Proc`].
+const PRESSURE: &str = "pressure/cpu";
 /// The window of a trigger must be a multiple of this for processes without `CAP_SYS_RESOURCE`.
 const UNPRIVILEGED_WINDOW: Duration = Duration::from_secs(2);
-
-/// The pressure on the processor, of the machine or of one cgroup.
-#[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub struct Pressure {
-    /// Share of the last 10 seconds for which at least one thread waited for a core: 0 to 1.
-    pub share_10s: f64,
-    /// All time for which at least one thread waited, since the boot or since the cgroup was made.
-    pub total_us: u64,
-}
-
-impl Pressure {
-    fn parse(text: &str) -> Option<Pressure> {
-        let some = text.lines().find_map(|line| line.strip_prefix("some "))?;
-        let field = |name: &str| some.split(' ').find_map(|field| field.strip_prefix(name)?.strip_prefix('='));
-        Some(Pressure {
-            share_10s: field("avg10")?.parse::<f64>().ok()? / 100.0,
-            total_us: field("total")?.trim().parse().ok()?,
-        })
-    }
-}
 
 /// An open file that reports when threads have waited for too long within a window. Dropping it ends the
 /// trigger.
@@ -58,11 +39,12 @@ impl Trigger {
 }
 
 impl Proc {
-    /// The pressure of the machine, or of a cgroup of version 2. `None` where the kernel does not account it.
-    pub fn pressure(&self, group: Option<&GroupPath>) -> Result<Option<Pressure>> {
-        let path = self.pressure_file(group)?;
+    /// All time for which at least one thread waited for a core, since the boot. `None` where the kernel does
+    /// not account it.
+    pub fn cpu_pressure_us(&self) -> Result<Option<u64>> {
+        let path = self.path(PRESSURE);
         match std::fs::read_to_string(&path) {
-            Ok(text) => Ok(Pressure::parse(&text)),
+            Ok(text) => Ok(total_us(&text)),
             // Kernels that account it only when asked at boot answer so.
             Err(error) if super::is_gone(&error) || error.raw_os_error() == Some(libc::EOPNOTSUPP) => Ok(None),
             Err(error) => Err(unreadable(&path, &error)),
@@ -72,9 +54,8 @@ impl Proc {
     /// A trigger that fires when some thread waited for a core for more than `share` (above 0, at most 1) of
     /// `window` (0.5 to 10 s). A process without `CAP_SYS_RESOURCE` gets a window of a multiple of two
     /// seconds.
-    pub fn trigger(&self, group: Option<&GroupPath>, share: f64, window: Duration) -> Result<Trigger> {
-        let path = self.pressure_file(group)?;
-        let place = path.display().to_string();
+    pub fn trigger(&self, share: f64, window: Duration) -> Result<Trigger> {
+        let path = self.path(PRESSURE);
         let wide = UNPRIVILEGED_WINDOW * (window.as_secs().div_ceil(UNPRIVILEGED_WINDOW.as_secs()).max(1) as u32);
         let mut refusal = None;
         for window in [window, wide] {
@@ -90,18 +71,15 @@ impl Proc {
         }
         let refusal = refusal.map_or_else(String::new, |error| error.to_string());
         Err(Error::outside(format!("the kernel sets no trigger on pressure: {refusal}"))
-            .at(place)
+            .at(path.display().to_string())
             .remedy("osched reads cpu.pressure each period instead; boot with psi=1 if that is missing too"))
     }
+}
 
-    fn pressure_file(&self, group: Option<&GroupPath>) -> Result<PathBuf> {
-        match group {
-            None => Ok(self.path("pressure/cpu")),
-            Some(group) if group.hierarchy == Hierarchy::V2 => Ok(self.group_folder(group)?.join("cpu.pressure")),
-            Some(group) => Err(Error::user(format!("{group} is a cgroup of version 1, which accounts no pressure"))
-                .remedy("use the pressure of the machine")),
-        }
-    }
+/// The total of a line `some avg10=13.25 avg60=6.28 avg300=10.70 total=15439440301`.
+fn total_us(text: &str) -> Option<u64> {
+    let some = text.lines().find_map(|line| line.strip_prefix("some "))?;
+    some.split(' ').find_map(|field| field.strip_prefix("total="))?.trim().parse().ok()
 }
 
 #[cfg(test)]
@@ -111,7 +89,7 @@ mod tests {
     #[test]
     fn the_file_of_the_kernel_is_read() {
         let text = "some avg10=13.25 avg60=6.28 avg300=10.70 total=15439440301\nfull avg10=0.00 avg60=0.00 total=0\n";
-        assert_eq!(Pressure::parse(text), Some(Pressure { share_10s: 0.1325, total_us: 15_439_440_301 }));
-        assert_eq!((Pressure::parse(""), Pressure::parse("some avg10=x total=1")), (None, None));
+        assert_eq!(total_us(text), Some(15_439_440_301));
+        assert_eq!((total_us(""), total_us("some avg10=1 total=x")), (None, None));
     }
 }

@@ -4,7 +4,7 @@ use anabranch_model::Result;
 use anabranch_schedule::ThreadId;
 
 use super::stat::Stat;
-use super::{Proc, is_gone, unreadable};
+use super::{Proc, if_there, unreadable};
 
 /// A process.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -19,8 +19,6 @@ pub struct Process {
     pub command: String,
     /// The user as whom it runs.
     pub uid: u32,
-    /// The process that started it.
-    pub parent: u32,
     /// Whether it is a thread of the kernel.
     pub is_kernel_thread: bool,
 }
@@ -35,12 +33,8 @@ pub struct NamedThread {
 }
 
 impl Proc {
-    /// All processes in the order of their numbers, without this one. Those that end meanwhile are left out.
-    pub fn processes(&self) -> Result<Vec<Process>> {
-        self.find(|_| true)
-    }
-
-    /// The processes that `matches` accepts, in the order of their numbers, without this one.
+    /// The processes that `matches` accepts, in the order of their numbers, without this one. Those that end
+    /// meanwhile are left out.
     pub fn find(&self, matches: impl Fn(&Process) -> bool) -> Result<Vec<Process>> {
         let own = std::process::id();
         let mut found = Vec::new();
@@ -65,7 +59,6 @@ impl Proc {
             command: command.trim_end_matches('\0').replace('\0', " "),
             // The effective user, which the kernel compares when another process changes this one.
             uid: effective_uid(&status).unwrap_or(u32::MAX),
-            parent: stat.parent,
             is_kernel_thread: stat.is_kernel_thread,
         }))
     }
@@ -96,12 +89,6 @@ impl Proc {
         Ok(self.stat(&format!("{pid}/stat"))?.is_some_and(|stat| stat.start == start))
     }
 
-    /// The name of a thread, `None` once it has ended.
-    pub fn name_of(&self, thread: ThreadId) -> Result<Option<String>> {
-        let stat = self.stat(&format!("{}/task/{}/stat", thread.pid, thread.tid))?;
-        Ok(stat.filter(|stat| stat.start == thread.start).map(|stat| stat.name))
-    }
-
     fn stat(&self, relative: &str) -> Result<Option<Stat>> {
         Ok(self.text_if_alive(relative)?.and_then(|line| Stat::parse(&line)))
     }
@@ -109,11 +96,8 @@ impl Proc {
     /// The entries of a folder that are numbers. None if the folder is gone.
     fn numbers(&self, relative: &str) -> Result<Vec<u32>> {
         let path = self.path(relative);
-        let entries = match std::fs::read_dir(&path) {
-            Ok(entries) => entries,
-            Err(error) if is_gone(&error) => return Ok(Vec::new()),
-            Err(error) => return Err(unreadable(&path, &error)),
-        };
+        let entries = if_there(std::fs::read_dir(&path)).map_err(|error| unreadable(&path, &error))?;
+        let entries = entries.into_iter().flatten();
         // Reading on fails when the process ends meanwhile: what was read until then stands.
         let mut numbers: Vec<u32> =
             entries.map_while(|e| e.ok()).filter_map(|e| e.file_name().to_str()?.parse().ok()).collect();

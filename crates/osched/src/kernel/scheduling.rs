@@ -1,13 +1,12 @@
 //! Class, nice value and slice of a thread.
 
 use std::fmt;
-use std::io;
 
 use anabranch_model::Result;
 use anabranch_schedule::ThreadId;
 use serde::{Deserialize, Serialize};
 
-use super::{Proc, is_gone, system_calls};
+use super::{Proc, if_there, system_calls};
 
 /// A scheduling class with its priority.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
@@ -82,13 +81,13 @@ impl Proc {
     /// The scheduling of a thread, `None` once it has ended. The times of the thread are not compared: the
     /// caller does it.
     pub(crate) fn scheduling(&self, thread: ThreadId) -> Result<Option<Scheduling>> {
-        alive(system_calls::scheduling(thread.tid)).map_err(|e| super::carry_out::refused("scheduling", thread, &e))
+        if_there(system_calls::scheduling(thread.tid)).map_err(|e| super::carry_out::refused("scheduling", thread, &e))
     }
 
     /// The nice value of a thread, `None` once it has ended. Cheaper than all of its scheduling; the times
     /// are not compared.
     pub(crate) fn nice(&self, thread: ThreadId) -> Result<Option<i32>> {
-        alive(system_calls::nice(thread.tid)).map_err(|e| super::carry_out::refused("nice", thread, &e))
+        if_there(system_calls::nice(thread.tid)).map_err(|e| super::carry_out::refused("nice", thread, &e))
     }
 
     /// The slice that threads have by default, as the calling thread has it. `None` where the kernel has no
@@ -98,14 +97,5 @@ impl Proc {
         let base = file.and_then(|text| text.trim().parse().ok());
         let own = system_calls::scheduling(0).ok().and_then(|own| own.slice_ns);
         own.map(|own| base.unwrap_or(own))
-    }
-}
-
-/// The answer of a system call about a thread, `None` if there is no such thread.
-pub(super) fn alive<T>(answer: io::Result<T>) -> io::Result<Option<T>> {
-    match answer {
-        Ok(value) => Ok(Some(value)),
-        Err(error) if is_gone(&error) => Ok(None),
-        Err(error) => Err(error),
     }
 }

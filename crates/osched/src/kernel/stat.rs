@@ -8,8 +8,6 @@ const KERNEL_THREAD: u64 = 0x0020_0000;
 pub(super) struct Stat {
     /// At most 15 bytes.
     pub(super) name: String,
-    /// The process that started this one, 0 if the kernel did.
-    pub(super) parent: u32,
     /// Whether it is a thread of the kernel.
     pub(super) is_kernel_thread: bool,
     /// Whether it has ended and only its number is left.
@@ -30,7 +28,6 @@ impl Stat {
         Some(Stat {
             name,
             has_ended: matches!(*fields.first()?, "Z" | "X" | "x"),
-            parent: u32::try_from(number(4)?).ok()?,
             is_kernel_thread: number(9)? & KERNEL_THREAD != 0,
             start: number(22)?,
         })
@@ -44,8 +41,7 @@ mod tests {
     #[test]
     fn a_name_may_hold_parentheses_and_spaces() {
         let line = "4242 (a) (b c) S 17 4242 4242 0 -1 4194304 900 0 0 0 150 25 0 0 20 0 3 0 98765 1000 200";
-        let expected =
-            Stat { name: "a) (b c".into(), parent: 17, is_kernel_thread: false, has_ended: false, start: 98765 };
+        let expected = Stat { name: "a) (b c".into(), is_kernel_thread: false, has_ended: false, start: 98765 };
         assert_eq!(Stat::parse(line), Some(expected));
     }
 

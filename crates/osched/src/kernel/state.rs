@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use anabranch_model::{Nanos, Result};
 use anabranch_schedule::ThreadId;
 
-use super::{Change, GroupPath, GroupValue, Hierarchy, Proc, Quota, Scheduling, ThreadValue, Usage, UsageReader};
+use super::{GroupPath, GroupValue, Hierarchy, Proc, Quota, Scheduling, Usage, UsageReader};
 
 /// What of the machine a translator looks at.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -14,14 +14,6 @@ pub struct Needs {
     pub groups: bool,
     /// How long threads ran.
     pub usage: bool,
-}
-
-impl Needs {
-    /// What either of both needs.
-    #[must_use]
-    pub fn and(self, other: Needs) -> Needs {
-        Needs { groups: self.groups || other.groups, usage: self.usage || other.usage }
-    }
 }
 
 /// The machine as far as schedules are concerned, at one moment.
@@ -93,22 +85,6 @@ impl Machine {
             label: label.to_owned(),
         }
     }
-
-    /// Whether osched has made this group.
-    #[must_use]
-    pub fn is_own(&self, group: &GroupPath) -> bool {
-        group.name().strip_prefix(self.label.as_str()).is_some_and(|rest| rest.starts_with('.'))
-    }
-
-    /// The group in which a thread was before osched moved it.
-    #[must_use]
-    pub fn home(&self, group: &GroupPath) -> GroupPath {
-        let mut home = group.clone();
-        while self.is_own(&home) {
-            home = home.parent();
-        }
-        home
-    }
 }
 
 impl State {
@@ -132,50 +108,22 @@ impl State {
             }
             if let Some(hierarchy) = machine.groups.filter(|_| needs.groups) {
                 thread.group = kernel.thread_group(id, hierarchy)?;
-                homes.extend(thread.group.iter().map(|group| machine.home(group)));
+                homes.extend(thread.group.iter().map(|group| group.home(&machine.label)));
             }
             state.threads.insert(id, thread);
         }
         for home in homes {
             let Ok(children) = kernel.children(&home) else { continue };
-            for group in children.into_iter().filter(|group| machine.is_own(group)).chain([home]) {
+            for group in children.into_iter().filter(|group| group.is_of(&machine.label)).chain([home]) {
                 state.groups.insert(group.clone(), kernel.group_state(&group)?);
             }
         }
         Ok(state)
     }
-
-    /// The state after a change: what a dry run goes on with, and the loop between two readings.
-    pub fn apply(&mut self, change: &Change) {
-        match change {
-            Change::Thread { thread, value } => {
-                let Some(state) = self.threads.get_mut(thread) else { return };
-                match value {
-                    ThreadValue::Nice(nice) => state.scheduling.nice = *nice,
-                    ThreadValue::Class(class) => state.scheduling.class = *class,
-                    ThreadValue::SliceNs(slice) => state.scheduling.slice_ns = Some(*slice),
-                    ThreadValue::Group(group) => state.group = Some(group.clone()),
-                }
-            }
-            Change::Group { group, value } => {
-                let Some(state) = self.groups.get_mut(group) else { return };
-                state.set(*value);
-            }
-            Change::Create { group } => {
-                self.groups.entry(group.clone()).or_default();
-            }
-            Change::Remove { group } => {
-                self.groups.remove(group);
-                for thread in self.threads.values_mut().filter(|thread| thread.group.as_ref() == Some(group)) {
-                    thread.group = Some(group.parent());
-                }
-            }
-        }
-    }
 }
 
 impl GroupState {
-    fn set(&mut self, value: GroupValue) {
+    pub(crate) fn set(&mut self, value: GroupValue) {
         match value {
             GroupValue::Shares(shares) => self.shares = Some(shares),
             GroupValue::Weight(weight) => self.weight = Some(weight),

@@ -7,7 +7,7 @@ use std::os::unix::fs::FileExt;
 use anabranch_model::Result;
 use anabranch_schedule::ThreadId;
 
-use super::{Proc, is_gone, unreadable};
+use super::{Proc, if_there, unreadable};
 
 /// Files that a reader keeps open at most. A process may usually open 1,024.
 const OPEN_FILES_MAX: usize = 512;
@@ -52,11 +52,8 @@ impl UsageReader {
             return Ok(usage);
         }
         let path = kernel.path(&format!("{}/task/{}/schedstat", thread.pid, thread.tid));
-        let file = match File::open(&path) {
-            Ok(file) => file,
-            Err(error) if is_gone(&error) => return Ok(None),
-            Err(error) => return Err(unreadable(&path, &error)),
-        };
+        let file = if_there(File::open(&path)).map_err(|error| unreadable(&path, &error))?;
+        let Some(file) = file else { return Ok(None) };
         // The file is open before the times are compared, so that it is the file of this thread.
         if !kernel.is_alive(thread)? {
             return Ok(None);

@@ -5,7 +5,9 @@ use std::io;
 
 use anabranch_model::{Error, Result};
 
-use crate::kernel::{Change, Class, GroupPath, Hierarchy, NICE_RANGE, Policy, Proc, Scheduling, system_calls};
+use crate::kernel::{
+    Change, Class, GroupPath, Hierarchy, NICE_RANGE, Policy, Proc, Scheduling, has_cpu_controller, system_calls,
+};
 
 /// Whether a mechanism works for this user.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -157,9 +159,7 @@ fn try_groups(kernel: &Proc, hierarchy: Hierarchy) -> Ability {
 
 /// Groups of version 2 have a weight only where the group in which they are made has the cpu controller.
 fn controller_missing(kernel: &Proc, home: &GroupPath) -> Option<Ability> {
-    let file = kernel.group_folder(home).ok()?.join("cgroup.controllers");
-    let text = std::fs::read_to_string(file).unwrap_or_default();
-    if text.split_ascii_whitespace().any(|name| name == "cpu") {
+    if has_cpu_controller(&kernel.group_folder(home).ok()?) {
         return None;
     }
     let (why, remedy) = match kernel.cgroups().with_cpu() {

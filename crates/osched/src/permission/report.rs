@@ -102,12 +102,12 @@ fn real_time(machine: &Machine, abilities: &Abilities) -> Line {
 
 fn pressure(kernel: &Proc) -> Line {
     let mechanism = "pressure";
-    let Ok(Some(_)) = kernel.pressure(None) else {
+    let Ok(Some(_)) = kernel.cpu_pressure_us() else {
         let detail = "this kernel does not account it: conditions on pressure never hold".to_owned();
         return Line { mechanism, works: false, detail, remedy: "boot with psi=1".to_owned() };
     };
     let window = std::time::Duration::from_millis(500);
-    let (detail, remedy) = match kernel.trigger(None, 0.1, window) {
+    let (detail, remedy) = match kernel.trigger(0.1, window) {
         Ok(trigger) if trigger.window() == window => ("with triggers".to_owned(), ""),
         Ok(trigger) => {
             let seconds = trigger.window().as_secs();
@@ -126,7 +126,7 @@ fn autogroup(kernel: &Proc) -> Option<Line> {
         mechanism: "autogroup",
         works: true,
         detail: match own {
-            Some(group) => format!("on: nice has no effect between sessions (osched is in {})", group.name),
+            Some(group) => format!("on: nice has no effect between sessions (osched is in {group})"),
             None => "on, except in cgroups with a share: nice has no effect between sessions".to_owned(),
         },
         remedy:

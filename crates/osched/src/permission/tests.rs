@@ -7,7 +7,7 @@ use crate::kernel::{Class, GroupState, Hierarchy, Machine, Policy, Scheduling};
 
 fn process(pid: u32) -> Process {
     let (name, command) = ("java".into(), "java -jar x".into());
-    Process { pid, start: 5, name, command, uid: user(), parent: 1, is_kernel_thread: false }
+    Process { pid, start: 5, name, command, uid: user(), is_kernel_thread: false }
 }
 
 fn no(why: &str) -> Ability {

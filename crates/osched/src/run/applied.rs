@@ -53,7 +53,7 @@ pub(super) fn policy_of(config: &PolicyConfig, formulas: &dyn Formulas) -> Resul
         return by_name(text, config.seed);
     }
     let formula = formulas.compile(text)?;
-    Ok(Box::new(FormulaPolicy::new(formula, text.clone(), config.level.unwrap_or(Level::Task), Scale::Linear)))
+    Ok(Box::new(FormulaPolicy::new(formula, text.clone(), config.level.unwrap_or(Level::Task))))
 }
 
 /// Whether a text is meant as the name of a policy: words of letters with hyphens between them. An expression

@@ -27,19 +27,14 @@ impl Translator for ClassOfThreads {
         "class"
     }
 
-    fn describe(&self) -> String {
-        let names: Vec<String> = self.policies.iter().map(Policy::to_string).collect();
-        format!("class {} for each thread", names.join(", "))
-    }
-
     fn needs(&self) -> Needs {
         Needs::default()
     }
 
     fn plan(&mut self, schedule: &Schedule, scale: Scale, state: &State) -> Vec<Write> {
         let threads = ranked(schedule, state);
-        let range = Range { worst: 0, best: self.policies.len() as i64 - 1, ..Range::NICE };
-        let places = normalize(&priorities(&threads), range, without_ladder(scale));
+        let range = Range { worst: 0, best: self.policies.len() as i64 - 1 };
+        let places = normalize(&priorities(&threads), range, scale);
         let mut writes = Vec::new();
         for (thread, place) in threads.iter().zip(places) {
             let present = thread.state.scheduling.class;
@@ -50,11 +45,6 @@ impl Translator for ClassOfThreads {
         }
         writes
     }
-}
-
-/// Classes have no ratios of shares: the ladder would put priorities of similar size into one class.
-fn without_ladder(scale: Scale) -> Scale {
-    if scale == Scale::Ladder { Scale::Logarithmic } else { scale }
 }
 
 pub(super) struct IdleGroups {
@@ -72,10 +62,6 @@ impl Translator for IdleGroups {
         "idle-groups"
     }
 
-    fn describe(&self) -> String {
-        "cpu.idle for the groups of the lower half of priorities".to_owned()
-    }
-
     fn needs(&self) -> Needs {
         Needs { groups: true, usage: false }
     }
@@ -84,8 +70,8 @@ impl Translator for IdleGroups {
         let units = units(schedule);
         let priorities: Vec<f64> = units.iter().map(|unit| unit.priority).collect();
         // The middle, which unknown and equal priorities get, is not idle.
-        let range = Range { worst: 0, best: 10, ..Range::NICE };
-        let places = normalize(&priorities, range, without_ladder(scale));
+        let range = Range { worst: 0, best: 10 };
+        let places = normalize(&priorities, range, scale);
         plan(&units, &self.mark, state, &|index, _| GroupValue::Idle(places[index] < 5))
     }
 }

@@ -73,7 +73,7 @@ pub(super) fn plan(units: &[Unit], mark: &str, state: &State, values: Values<'_>
             let Some(group) = thread.group.as_ref().filter(|_| !thread.scheduling.class.policy.is_foreign()) else {
                 continue;
             };
-            let target = state.machine.home(group).child(&format!("{prefix}{}", plain(&unit.name)));
+            let target = group.home(&state.machine.label).child(&format!("{prefix}{}", plain(&unit.name)));
             wanted.entry(target).or_insert_with(|| (index, Vec::new())).1.push(*id);
         }
     }

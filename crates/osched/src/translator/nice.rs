@@ -13,7 +13,7 @@ pub(super) struct Nice {
 impl Nice {
     pub(super) fn new(options: &Options) -> Nice {
         let (worst, best) = options.nice;
-        Nice { range: Range::nice(worst.into(), best.into()) }
+        Nice { range: Range { worst: worst.into(), best: best.into() } }
     }
 
     /// The writes for threads that compete with each other.
@@ -32,10 +32,6 @@ impl Nice {
             })
             .collect()
     }
-
-    pub(super) fn range(&self) -> String {
-        format!("{} to {}", self.range.worst, self.range.best)
-    }
 }
 
 /// Whether all finite priorities are equal. Threads of the engine itself have an infinite one.
@@ -48,10 +44,6 @@ fn are_alike(priorities: &[f64]) -> bool {
 impl Translator for Nice {
     fn name(&self) -> &'static str {
         "nice"
-    }
-
-    fn describe(&self) -> String {
-        format!("nice {} for each thread", self.range())
     }
 
     fn needs(&self) -> Needs {

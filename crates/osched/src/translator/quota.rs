@@ -28,11 +28,6 @@ impl Translator for QuotaOfGroups {
         "quota"
     }
 
-    fn describe(&self) -> String {
-        let (worst, best) = self.shares;
-        format!("a quota of {:.0} to {:.0} % of the cores for each group", worst * 100.0, best * 100.0)
-    }
-
     fn needs(&self) -> Needs {
         Needs { groups: true, usage: false }
     }

@@ -98,11 +98,6 @@ impl Translator for RealTime {
         "real-time"
     }
 
-    fn describe(&self) -> String {
-        let (threads, share) = (self.threads_max, self.share_max * 100.0);
-        format!("real-time for up to {threads} threads of the highest priorities, each up to {share:.0} % of a core")
-    }
-
     fn needs(&self) -> Needs {
         Needs { groups: false, usage: true }
     }

@@ -29,10 +29,6 @@ impl Translator for Slice {
         "slice"
     }
 
-    fn describe(&self) -> String {
-        format!("a slice of {} to {} ms for each thread", self.range_ms.0, self.range_ms.1)
-    }
-
     fn needs(&self) -> Needs {
         Needs::default()
     }

@@ -1,6 +1,6 @@
 //! Brings priorities into a range in which ratios count: weights, slices, quotas.
 
-use anabranch_schedule::{LADDER_RATIO, Range, Scale, normalize};
+use anabranch_schedule::{NICE_RATIO, Range, Scale, normalize};
 
 /// Places that are distinguished within a range.
 const PLACES: i64 = 10_000;
@@ -10,25 +10,15 @@ const RATIO_MIN: f64 = 1.05;
 
 /// The share that a thread of this nice value has, relative to one of nice 0.
 pub(super) fn share_of_nice(nice: i32) -> f64 {
-    LADDER_RATIO.powi(-nice)
+    NICE_RATIO.powi(-nice)
 }
 
-/// The value of each priority, from `worst` to `best` (both above 0, in either order). Equal steps of a
-/// linear or logarithmic scale become equal ratios, so that the middle of the range is its geometric mean: a
-/// policy without an opinion changes nothing where `worst * best` is the square of the default. By the
-/// ladder, ratios of priorities become ratios of values as long as they fit.
+/// The value of each priority, from `worst` to `best` (both above 0, in either order). Equal steps of the
+/// scale become equal ratios, so that the middle of the range is its geometric mean: a policy without an
+/// opinion changes nothing where `worst * best` is the square of the default.
 pub(super) fn spread(priorities: &[f64], (worst, best): (f64, f64), scale: Scale) -> Vec<f64> {
-    let steps = Range { worst: 0, best: PLACES, ..Range::NICE };
     let place = |step: i64| worst * (best / worst).powf(step as f64 / PLACES as f64);
-    let known = || priorities.iter().copied().filter(|p| p.is_finite());
-    let (least, greatest) = (known().fold(f64::INFINITY, f64::min), known().fold(f64::NEG_INFINITY, f64::max));
-    let fits = least > 0.0 && least < greatest && greatest / least <= best / worst;
-    if scale == Scale::Ladder && fits {
-        let exact = |priority: f64| best * priority.clamp(least, greatest) / greatest;
-        return priorities.iter().map(|p| if p.is_nan() { place(PLACES / 2) } else { exact(*p) }).collect();
-    }
-    let scale = if scale == Scale::Ladder { Scale::Logarithmic } else { scale };
-    normalize(priorities, steps, scale).into_iter().map(place).collect()
+    normalize(priorities, Range { worst: 0, best: PLACES }, scale).into_iter().map(place).collect()
 }
 
 /// Whether a value is so far from the present one that it is worth a write.

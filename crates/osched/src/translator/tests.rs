@@ -56,6 +56,34 @@ fn plan(name: &str, schedule: &Schedule, state: &State) -> Vec<String> {
     translator.plan(schedule, Scale::Linear, state).iter().map(Write::to_string).collect()
 }
 
+/// The state after a change.
+fn apply(state: &mut State, change: &Change) {
+    match change {
+        Change::Thread { thread, value } => {
+            let Some(state) = state.threads.get_mut(thread) else { return };
+            match value {
+                ThreadValue::Nice(nice) => state.scheduling.nice = *nice,
+                ThreadValue::Class(class) => state.scheduling.class = *class,
+                ThreadValue::SliceNs(slice) => state.scheduling.slice_ns = Some(*slice),
+                ThreadValue::Group(group) => state.group = Some(group.clone()),
+            }
+        }
+        Change::Group { group, value } => {
+            let Some(state) = state.groups.get_mut(group) else { return };
+            state.set(*value);
+        }
+        Change::Create { group } => {
+            state.groups.entry(group.clone()).or_default();
+        }
+        Change::Remove { group } => {
+            state.groups.remove(group);
+            for thread in state.threads.values_mut().filter(|thread| thread.group.as_ref() == Some(group)) {
+                thread.group = Some(group.parent());
+            }
+        }
+    }
+}
+
 /// A range on both sides of 0.
 fn usual() -> Options {
     Options { nice: (10, -10), ..Options::default() }
@@ -131,7 +159,7 @@ fn an_ended_group_is_removed_and_others_of_this_osched_stay() {
     let asked = with_group(with_group(schedule(&[]), "a", 1.0, &[1]), "b", 1.0, &[2]);
     let mut shares = by_name("shares", &usual(), &state.machine).expect("a translator");
     for write in shares.plan(&asked, Scale::Linear, &state) {
-        state.apply(&write.change);
+        apply(&mut state, &write.change);
     }
     // Of another policy of this osched, and of another osched.
     for other in ["/job/osched-7.p2.x", "/job/osched-8.g.x", "/job/user"] {
@@ -142,7 +170,7 @@ fn an_ended_group_is_removed_and_others_of_this_osched_stay() {
     let writes = shares.plan(&asked, Scale::Linear, &state);
     let texts: Vec<String> = writes.iter().map(Write::to_string).collect();
     assert_eq!(texts, ["remove cgroup /job/osched-7.g.b (v1) (no scheduled threads)"]);
-    state.apply(&writes[0].change);
+    apply(&mut state, &writes[0].change);
     assert_eq!(state.threads[&thread(2)].group, Some(group(Hierarchy::V1, "/job")));
 }
 
@@ -185,14 +213,14 @@ fn real_time_keeps_its_bounds() {
     };
     let writes = real_time.plan(&asked, Scale::Linear, &state);
     assert_eq!(tids(&writes), [3, 4, 5], "one of four cores is left to the others");
-    writes.iter().for_each(|write| state.apply(&write.change));
+    writes.iter().for_each(|write| apply(&mut state, &write.change));
     // The fifth uses 0.6 of a core: it is put back, and the second takes its place.
     state.at = Nanos(1_000_000_000);
     state.threads.get_mut(&thread(5)).expect("it").usage = Some(Usage { run_ns: 600_000_000, wait_ns: 0 });
     let writes = real_time.plan(&asked, Scale::Linear, &state);
     assert_eq!(tids(&writes), [5, 2]);
     assert!(writes[0].to_string().starts_with("class fifo 1 -> other: thread 5 "), "{}", writes[0]);
-    writes.iter().for_each(|write| state.apply(&write.change));
+    writes.iter().for_each(|write| apply(&mut state, &write.change));
     state.at = Nanos(2_900_000_000);
     assert_eq!(real_time.plan(&asked, Scale::Linear, &state).len(), 0, "it is barred for two seconds");
     state.at = Nanos(3_000_000_001);
@@ -220,7 +248,6 @@ fn unknown_names_and_missing_mechanisms_are_refused_with_a_remedy() {
     for name in NAMES.iter().filter(|name| !["weight", "real-time"].contains(name)) {
         let translator = by_name(name, &usual, &v1).expect("a translator");
         assert_eq!(translator.name(), *name);
-        assert!(!translator.describe().is_empty());
     }
     for wrong in [
         Options { nice: (-5, 5), ..usual.clone() },
@@ -260,8 +287,8 @@ fn a_second_plan_is_empty() {
                         group.threads.insert(thread(tid));
                     }
                 }
-                let scale = [Scale::Linear, Scale::Logarithmic, Scale::Ladder][random.below(3) as usize];
-                translator.plan(&asked, scale, &state).iter().for_each(|write| state.apply(&write.change));
+                let scale = [Scale::Linear, Scale::Logarithmic][random.below(2) as usize];
+                translator.plan(&asked, scale, &state).iter().for_each(|write| apply(&mut state, &write.change));
                 let again = translator.plan(&asked, scale, &state);
                 let name = translator.name();
                 assert!(again.is_empty(), "seed {seed}, round {round}, {name}, {asked:?}: {}", again[0]);
@@ -277,24 +304,9 @@ fn a_spread_is_geometric_and_keeps_the_order() {
     };
     near(spread(&[1.0, 2.0, 3.0], (0.25, 4.0), Scale::Linear), &[0.25, 1.0, 4.0]);
     near(spread(&[1.0, 10.0, 100.0], (0.25, 4.0), Scale::Logarithmic), &[0.25, 1.0, 4.0]);
-    // Ratios stay as long as they fit.
-    near(spread(&[1.0, 3.0, f64::NAN], (0.25, 4.0), Scale::Ladder), &[4.0 / 3.0, 4.0, 1.0]);
-    near(spread(&[1.0, 1e9], (0.25, 4.0), Scale::Ladder), &[0.25, 4.0]);
-    near(spread(&[7.0, 7.0], (0.25, 4.0), Scale::Ladder), &[1.0, 1.0]);
+    near(spread(&[1.0, 3.0, f64::NAN], (0.25, 4.0), Scale::Logarithmic), &[0.25, 4.0, 1.0]);
+    near(spread(&[7.0, 7.0], (0.25, 4.0), Scale::Logarithmic), &[1.0, 1.0]);
     near(spread(&[1.0, 2.0], (10.0, 0.5), Scale::Linear), &[10.0, 0.5]);
     assert!((share_of_nice(10) * share_of_nice(-10) - 1.0).abs() < 1e-9);
     assert!(!differs(1000.0, 1040.0) && differs(1000.0, 1060.0) && differs(1000.0, 940.0) && !differs(0.0, 0.0));
-}
-
-#[test]
-fn a_write_is_the_same_after_json() {
-    let asked = with_group(schedule(&[1.0, 2.0]), "a", 1.0, &[1, 2]);
-    let state = state(2, Hierarchy::V2);
-    let mut writes = Vec::new();
-    for name in ["both", "class", "slice", "quota", "idle-groups"] {
-        let mut translator = by_name(name, &usual(), &state.machine).expect("a translator");
-        writes.extend(translator.plan(&asked, Scale::Linear, &state));
-    }
-    let text = serde_json::to_string(&writes).expect("JSON");
-    assert_eq!(serde_json::from_str::<Vec<Write>>(&text).expect("writes"), writes);
 }

@@ -12,8 +12,8 @@ use std::time::Duration;
 use anabranch_dataflow::{Plan, Scheduling, WindowEnds};
 use anabranch_model::{Clock, EventTime, Latch, Nanos, Result};
 use anabranch_schedule::{
-    Edge, Graph, Meaning, Metric, Nodes, Operator, OperatorIndex, Policy, Provider, Query, QueryIndex, Range, Readings,
-    Role, Task, TaskIndex, Window, by_name, normalize, to_tasks,
+    Edge, Graph, Metric, Nodes, Operator, OperatorIndex, Policy, Provider, Query, QueryIndex, Range, Readings, Role,
+    Task, TaskIndex, Window, by_name, normalize, to_tasks,
 };
 
 use crate::task::processor::{ProcessorTime, processor_time, set_nice, set_slice};
@@ -30,11 +30,11 @@ const TICKS_PER_SAMPLE: u32 = 10;
 /// Total number of cores that tasks must wait for before anything is decided.
 const PRESSURE_MIN: f64 = 0.05;
 /// Moderate: a starved thread may hold a lock that others need.
-const NICE: Range = Range::nice(10, -10);
+const NICE: Range = Range { worst: 10, best: -10 };
 /// Without the right to raise priorities again.
-const NICE_WITHOUT_RIGHTS: Range = Range::nice(10, 0);
+const NICE_WITHOUT_RIGHTS: Range = Range { worst: 10, best: 0 };
 /// Microseconds that a thread may run before another one.
-const SLICE_US: Range = Range { worst: 10_000, best: 500, meaning: Meaning::Steps };
+const SLICE_US: Range = Range { worst: 10_000, best: 500 };
 /// The metrics that the counters of tasks provide.
 const OFFERED: [Metric; 11] = [
     Metric::RowsIn,

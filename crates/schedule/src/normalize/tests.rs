@@ -1,53 +1,44 @@
 use super::*;
 use crate::tests::{each_seed, unit};
 
-const SCALES: [Scale; 3] = [Scale::Linear, Scale::Logarithmic, Scale::Ladder];
-const RANGES: [Range; 4] = [Range::NICE, Range::NICE_MODERATE, Range::SHARES, Range::WEIGHT];
+const SCALES: [Scale; 2] = [Scale::Linear, Scale::Logarithmic];
+const NICE: Range = Range { worst: 19, best: -20 };
+const NICE_MODERATE: Range = Range { worst: 10, best: -10 };
+const SHARES: Range = Range { worst: 2, best: 262_144 };
+const WEIGHT: Range = Range { worst: 1, best: 10_000 };
+const RANGES: [Range; 4] = [NICE, NICE_MODERATE, SHARES, WEIGHT];
 
 #[test]
 fn nothing_to_compare_gives_the_middle() {
     for scale in SCALES {
         for equal in [&[][..], &[5.0], &[3.0, 3.0, 3.0], &[0.0, -0.0], &[f64::NAN], &[f64::NAN, 2.0]] {
-            let all = normalize(equal, Range::NICE_MODERATE, scale);
+            let all = normalize(equal, NICE_MODERATE, scale);
             assert_eq!(all, vec![0; equal.len()], "{equal:?} {scale:?}");
         }
         for endless in [f64::INFINITY, f64::NEG_INFINITY] {
-            assert_eq!(normalize(&[endless, endless], Range::NICE_MODERATE, scale), [0, 0]);
+            assert_eq!(normalize(&[endless, endless], NICE_MODERATE, scale), [0, 0]);
         }
     }
 }
 
 #[test]
 fn min_max_takes_the_whole_range() {
-    assert_eq!(normalize(&[0.0, 50.0, 100.0], Range::NICE, Scale::Linear), [19, -1, -20]);
-    assert_eq!(normalize(&[-4.0, 0.0, 4.0], Range::NICE_MODERATE, Scale::Linear), [10, 0, -10]);
-    assert_eq!(normalize(&[1.0, 2.0], Range::WEIGHT, Scale::Linear), [1, 10_000]);
-    assert_eq!(normalize(&[1.0, 10.0, 100.0], Range::NICE_MODERATE, Scale::Logarithmic), [10, 0, -10]);
-}
-
-#[test]
-fn the_ladder_gives_shares_in_the_ratio_of_priorities() {
-    // 1.25 to the power of 5 is 3.05, of 10 is 9.3.
-    assert_eq!(normalize(&[1.0, 3.05, 9.31], Range::NICE, Scale::Ladder), [-10, -15, -20]);
-    assert_eq!(normalize(&[1.0, 3.05, 9.31], Range::nice(10, -10), Scale::Ladder), [0, -5, -10]);
-    assert_eq!(normalize(&[1.0, 2.0, 10.0], Range::WEIGHT, Scale::Ladder), [1000, 2000, 10_000]);
-    // 1.25 to the power of 39 is 6019: one more does not fit.
-    assert_eq!(normalize(&[1.0, 6000.0], Range::NICE, Scale::Ladder), [19, -20]);
-    assert_eq!(normalize(&[1.0, 1e6, 1e12], Range::NICE_MODERATE, Scale::Ladder), [10, 0, -10]);
-    assert_eq!(normalize(&[1.0, 1e3, 1e6], Range::weights(2, 1000), Scale::Ladder), [2, 501, 1000]);
+    assert_eq!(normalize(&[0.0, 50.0, 100.0], NICE, Scale::Linear), [19, -1, -20]);
+    assert_eq!(normalize(&[-4.0, 0.0, 4.0], NICE_MODERATE, Scale::Linear), [10, 0, -10]);
+    assert_eq!(normalize(&[1.0, 2.0], WEIGHT, Scale::Linear), [1, 10_000]);
+    assert_eq!(normalize(&[1.0, 10.0, 100.0], NICE_MODERATE, Scale::Logarithmic), [10, 0, -10]);
 }
 
 #[test]
 fn unknown_and_infinite_and_not_positive_priorities_have_a_place() {
-    let nice = |priorities: &[f64], scale| normalize(priorities, Range::NICE_MODERATE, scale);
+    let nice = |priorities: &[f64], scale| normalize(priorities, NICE_MODERATE, scale);
     assert_eq!(nice(&[1.0, f64::NAN, 3.0], Scale::Linear), [10, 0, -10]);
     assert_eq!(nice(&[f64::INFINITY, 1.0, 3.0, f64::NEG_INFINITY], Scale::Linear), [-10, 10, -10, 10]);
     assert_eq!(nice(&[f64::INFINITY, f64::NEG_INFINITY, f64::NAN], Scale::Linear), [-10, 10, 0]);
     assert_eq!(nice(&[0.0, -7.0, 5.0], Scale::Logarithmic), [10, 10, -10], "zero and below are less than any");
-    assert_eq!(nice(&[0.0, 5.0], Scale::Ladder), [-9, -10], "one step less");
     assert_eq!(nice(&[0.0, -7.0], Scale::Logarithmic), [-10, 10], "linear if none is positive");
     assert_eq!(nice(&[f64::MAX, f64::MIN, 0.0], Scale::Linear), [-10, 10, 0]);
-    assert_eq!(nice(&[5e-324, 0.0, f64::MAX], Scale::Ladder).len(), 3);
+    assert_eq!(nice(&[5e-324, 0.0, f64::MAX], Scale::Logarithmic).len(), 3);
 }
 
 #[test]
@@ -91,10 +82,10 @@ fn a_linear_map_of_priorities_changes_nothing_and_a_power_nothing_of_logarithms(
         let priorities: Vec<f64> = (0..8).map(|_| 0.5 + unit(rng)).collect();
         let mapped: Vec<f64> = priorities.iter().map(|priority| 8.0 * priority + 32.0).collect();
         let near = |a: &[i64], b: &[i64]| a.iter().zip(b).all(|(a, b)| (a - b).abs() <= 1);
-        let linear = |priorities: &[f64]| normalize(priorities, Range::NICE, Scale::Linear);
+        let linear = |priorities: &[f64]| normalize(priorities, NICE, Scale::Linear);
         assert!(near(&linear(&priorities), &linear(&mapped)));
         let powers: Vec<f64> = priorities.iter().map(|priority| 4.0 * priority.powi(3)).collect();
-        let logarithmic = |priorities: &[f64]| normalize(priorities, Range::NICE, Scale::Logarithmic);
+        let logarithmic = |priorities: &[f64]| normalize(priorities, NICE, Scale::Logarithmic);
         assert!(near(&logarithmic(&priorities), &logarithmic(&powers)));
     });
 }

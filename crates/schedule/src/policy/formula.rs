@@ -3,8 +3,8 @@
 
 use anabranch_model::{Error, Result};
 
-use super::{Goal, Policy, column};
-use crate::{Level, Metric, Metrics, Nodes, Scale};
+use super::{Policy, column};
+use crate::{Level, Metric, Metrics, Nodes};
 
 /// An expression over metrics.
 pub trait Formula: Send {
@@ -21,14 +21,13 @@ pub struct FormulaPolicy {
     formula: Box<dyn Formula>,
     text: String,
     level: Level,
-    scale: Scale,
 }
 
 impl FormulaPolicy {
-    /// A policy of a formula, which `text` shows to people. `scale` says how its values compare.
+    /// A policy of a formula, which `text` shows to people.
     #[must_use]
-    pub fn new(formula: Box<dyn Formula>, text: impl Into<String>, level: Level, scale: Scale) -> Self {
-        FormulaPolicy { formula, text: text.into(), level, scale }
+    pub fn new(formula: Box<dyn Formula>, text: impl Into<String>, level: Level) -> Self {
+        FormulaPolicy { formula, text: text.into(), level }
     }
 }
 
@@ -43,14 +42,6 @@ impl Policy for FormulaPolicy {
 
     fn needs(&self) -> Vec<Metric> {
         self.formula.metrics()
-    }
-
-    fn scale(&self) -> Scale {
-        self.scale
-    }
-
-    fn goal(&self) -> Goal {
-        Goal::None
     }
 
     fn priorities(&mut self, nodes: &Nodes, metrics: &Metrics) -> Result<Vec<f64>> {

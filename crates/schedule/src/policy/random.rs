@@ -3,19 +3,18 @@
 
 use anabranch_model::{Result, Rng};
 
-use super::{Goal, Policy};
-use crate::{Metric, Metrics, Nodes};
+use super::Policy;
+use crate::{Metrics, Nodes};
 
 /// Priorities by chance, new ones in each period. The same seed gives the same ones.
 #[derive(Clone, Debug)]
-pub struct Random {
+pub(super) struct Random {
     rng: Rng,
 }
 
 impl Random {
     /// A policy that draws from this seed.
-    #[must_use]
-    pub fn new(seed: u64) -> Self {
+    pub(super) fn new(seed: u64) -> Self {
         Random { rng: Rng::new(seed) }
     }
 }
@@ -23,14 +22,6 @@ impl Random {
 impl Policy for Random {
     fn name(&self) -> &str {
         "random"
-    }
-
-    fn needs(&self) -> Vec<Metric> {
-        Vec::new()
-    }
-
-    fn goal(&self) -> Goal {
-        Goal::None
     }
 
     fn priorities(&mut self, nodes: &Nodes, _: &Metrics) -> Result<Vec<f64>> {

@@ -1,5 +1,6 @@
 use std::collections::BTreeMap;
 
+use super::given::LAST_GOOD_PERIODS;
 use super::*;
 use crate::tests::graph;
 use crate::{Nodes, Provider, Readings};
@@ -40,7 +41,8 @@ fn each_policy_puts_first_what_it_is_named_for() {
 #[test]
 fn the_way_to_the_most_urgent_window_goes_first() {
     let until = metrics(Metric::UntilWindowMs, [f64::NAN, 500.0, 100.0, f64::NAN]);
-    let priorities = Deadline.priorities(&line(), &until).expect("priorities");
+    let mut deadline = by_name("deadline", 0).expect("a known name");
+    let priorities = deadline.priorities(&line(), &until).expect("priorities");
     assert_eq!(priorities[..3], [-100.0; 3], "the watermark comes through the nodes before");
     assert!(priorities[3].is_nan(), "behind the windows nothing is due: in the middle");
 }
@@ -74,8 +76,8 @@ fn chance_is_new_in_each_period_and_the_same_for_the_same_seed() {
 
 #[test]
 fn an_answer_counts_for_three_periods_and_then_all_are_equal() {
-    let mut given = Given::new("program", Level::Task, vec![Metric::QueueRows], Scale::Linear);
-    let ask = |given: &mut Given| given.priorities(&line(), &Metrics::default()).expect("priorities");
+    let mut given = Given::default();
+    let ask = |given: &mut Given| given.priorities(&line());
     assert_eq!((ask(&mut given), given.is_stale()), (vec![1.0; 4], true));
     let answer = [("q/a 0", 5.0), ("q/b 0", 2.0), ("q/x 0", f64::NAN), ("q/gone 0", 1.0)];
     given.set(answer.iter().map(|(name, priority)| (name.to_string(), *priority)).collect::<BTreeMap<_, _>>());
@@ -105,8 +107,8 @@ impl Formula for Twice {
 
 #[test]
 fn a_formula_gets_its_columns_in_order_and_its_errors_name_it() {
-    let mut policy = FormulaPolicy::new(Box::new(Twice), "2 * queue_rows - age_ms", Level::Operator, Scale::Ladder);
-    assert_eq!((policy.level(), policy.scale(), policy.needs().len()), (Level::Operator, Scale::Ladder, 2));
+    let mut policy = FormulaPolicy::new(Box::new(Twice), "2 * queue_rows - age_ms", Level::Operator);
+    assert_eq!((policy.level(), policy.needs().len()), (Level::Operator, 2));
     let columns = |first: f64| {
         let (rows, ages) = (vec![first, 1.0, 2.0, 3.0], vec![5.0, 6.0, 7.0, 8.0]);
         Metrics::from_iter([(Metric::AgeMs, ages), (Metric::QueueRows, rows)])

@@ -81,7 +81,7 @@ fn a_cycle_is_refused_unless_another_alternative_avoids_it() {
         Vec::new()
     }
     const fn from(needs: &'static [Metric]) -> Alternative {
-        Alternative { needs, derive: nothing, how: "", from: definitions::From::Itself }
+        Alternative { needs, derive: nothing }
     }
     static CIRCLE: [Definition; 2] = [
         Definition { metric: Metric::QueueRows, alternatives: &[from(&[Metric::AgeMs])] },
@@ -194,24 +194,4 @@ fn relief_is_own_queue_less_what_is_added_behind_per_cost() {
     let mut provider = Provider::new(offered, [Metric::Relief]).expect("counters suffice");
     let relief = provider.evaluate(&nodes).column(Metric::Relief).expect("it was wanted").to_vec();
     close(&relief, &[f64::NAN, (80.0 - 0.5 * 30.0) * 1e3, 20.0 * 500.0, 40.0 * 500.0]);
-}
-
-#[test]
-fn a_value_is_explained_down_to_what_was_reported() {
-    let graph = graph(&[("s", 1), ("a", 1), ("x", 1)], &[("s", "a"), ("a", "x")]);
-    let mut values = rates(&[(0.0, 100.0, 0.001), (100.0, 50.0, 0.1), (50.0, 0.0, 0.05)]);
-    values.push((1, Metric::RowsIn, 4000.0));
-    let nodes = Nodes::new(&graph, &readings(&values), Level::Task);
-    let mut provider = Provider::new(COUNTERS, [Metric::PathCostNs]).expect("counters suffice");
-    let metrics = provider.evaluate(&nodes);
-    let explanation = provider.explain(&nodes, &metrics, Metric::PathCostNs, 1).expect("it is computed");
-    assert_eq!(explanation.value, 1e6 + 0.5 * 1e6);
-    let text = explanation.to_string();
-    let lines: Vec<&str> = text.lines().collect();
-    assert!(lines[0].starts_with("path_cost_ns of q/a 0 = 1500000.0000 ns/row: cost plus"), "{text}");
-    assert!(lines.contains(&"      rows_in of q/a 0 = 4000.0000 rows: reported"), "{text}");
-    assert!(lines.contains(&"      cpu_ns of q/a 0 = unknown: reported"), "{text}");
-    assert_eq!(lines.last(), Some(&"  path_cost_ns of q/x 0 = 1000000.0000 ns/row: downstream"), "{text}");
-    assert!(provider.explain(&nodes, &metrics, Metric::Relief, 1).is_none());
-    assert!(provider.explain(&nodes, &metrics, Metric::PathCostNs, 9).is_none());
 }

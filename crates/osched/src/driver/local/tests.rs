@@ -57,7 +57,6 @@ impl Machine {
             name: "java".to_owned(),
             command: command.to_owned(),
             uid: 0,
-            parent: 1,
             is_kernel_thread: false,
         };
         let threads = ProcessThreads { threads, are_cut: false };

@@ -18,6 +18,11 @@ struct Java {
     output: BufReader<ChildStdout>,
 }
 
+fn parent_of(pid: u32) -> Option<u32> {
+    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+    stat.rsplit_once(')')?.1.split_ascii_whitespace().nth(1)?.parse().ok()
+}
+
 impl Java {
     /// None: there is no Java, or the command before it is not permitted.
     fn start(before: &[&str], options: &[&str]) -> Option<Java> {
@@ -55,11 +60,10 @@ impl Java {
     /// The JVM's process: the child, or what `unshare` has started.
     fn jvm(&self, proc: &Proc) -> Jvm {
         let child = self.child.id();
-        let all = proc.processes().expect("processes");
-        let is_it = |process: &&crate::kernel::Process| {
-            (process.pid == child || process.parent == child) && is_jvm(process.pid)
+        let is_it = |process: &crate::kernel::Process| {
+            (process.pid == child || parent_of(process.pid) == Some(child)) && is_jvm(process.pid)
         };
-        Jvm::new(all.iter().find(is_it).expect("a JVM").clone())
+        Jvm::new(proc.find(is_it).expect("processes").swap_remove(0))
     }
 
     fn add_thread(&mut self) {
@@ -82,7 +86,7 @@ impl Drop for Java {
 }
 
 fn names(jvm: &mut Jvm, proc: &Proc, clock: &SystemClock) -> Vec<(NamedThread, String)> {
-    let threads = proc.threads(jvm.process().pid).expect("threads");
+    let threads = proc.threads(jvm.process.pid).expect("threads");
     let names = jvm.names(proc, &threads, clock);
     threads.into_iter().zip(names).collect()
 }
@@ -116,7 +120,7 @@ fn a_jvm_tells_full_names_also_of_threads_that_come_later() {
     assert!(LONG.starts_with(&thread.name) && thread.name.len() <= 15, "the kernel's name belongs to the same thread");
     java.add_thread();
     assert!(has(&whole(&mut jvm, &proc, &clock), "a thread that has come later"));
-    let leftover = format!("/tmp/.attach_pid{}", jvm.process().pid);
+    let leftover = format!("/tmp/.attach_pid{}", jvm.process.pid);
     assert!(!std::path::Path::new(&leftover).exists());
 }
 
@@ -146,20 +150,19 @@ fn a_jvm_that_hangs_takes_bounded_time() {
     let (proc, clock) = (Proc::new().expect("Linux"), SystemClock::new());
     let mut jvm = java.jvm(&proc);
     let send = |signal| {
-        let pid =
-            rustix::process::Pid::from_raw(i32::try_from(jvm.process().pid).expect("a number")).expect("a number");
+        let pid = rustix::process::Pid::from_raw(i32::try_from(jvm.process.pid).expect("a number")).expect("a number");
         rustix::process::kill_process(pid, signal).expect("sent");
     };
     send(rustix::process::Signal::STOP);
     let begin = clock.now();
-    let mut other = Jvm::new(jvm.process().clone());
+    let mut other = Jvm::new(jvm.process.clone());
     assert!(!has(&names(&mut other, &proc, &clock), LONG));
     assert!(clock.now().since(begin) < 60_000_000_000);
     assert!(other.obstacle().expect("told").contains("in time"), "{:?}", other.obstacle());
     // A clock that stands still: the pause has not passed.
     let still = anabranch_model::ManualClock::default();
     other.ask_again = still.now().plus(Duration::from_nanos(1));
-    other.names(&proc, &proc.threads(other.process().pid).expect("threads"), &still);
+    other.names(&proc, &proc.threads(other.process.pid).expect("threads"), &still);
     assert_eq!(other.failures, 1, "not asked again at once");
     send(rustix::process::Signal::CONT);
     java.add_thread();
