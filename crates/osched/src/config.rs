@@ -6,7 +6,7 @@ mod target;
 mod tests;
 mod values;
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -25,7 +25,7 @@ const PERIOD_MAX: Duration = Duration::from_secs(600);
 /// Reacts before a person notices, at under one percent of a core.
 const PERIOD: Duration = Duration::from_millis(250);
 /// To read an engine of a hundred tasks costs it a hundredth of a core then.
-const PERIOD_OF_ADDRESS: Duration = Duration::from_secs(1);
+const PERIOD_OF_ADDRESS: &str = "1 s";
 /// Without a backlog, the system's fairness gave better latencies than each policy.
 const BACKLOG: &str = "age_ms_max > 1000";
 /// The best and the worst nice value. The best raises nothing above threads that are not scheduled: a garbage
@@ -143,34 +143,13 @@ impl Config {
 
     /// For one address: the engine that answers there, and a policy that waits for a backlog.
     pub fn of_address(engine: Engine, url: &str) -> Result<Config> {
-        let target = Target {
-            name: "target".to_owned(),
-            engine,
-            url: Some(url.to_owned()),
-            token_file: None,
-            tls_ca: None,
-            metrics: Vec::new(),
-            graphite: None,
-            process: None,
-            threads: None,
-            inputs: BTreeMap::new(),
-        };
-        let policy = PolicyConfig {
-            name: "policy-1".to_owned(),
-            targets: vec![target.name.clone()],
-            priority: Some("highest-rate".to_owned()),
-            command: Vec::new(),
-            level: None,
-            group: no_groups(),
-            group_priority: greatest(),
-            translator: None,
-            best: None,
-            worst: None,
-            period: PERIOD_OF_ADDRESS,
-            when: Some(Condition::parse(BACKLOG)?),
-            seed: 0,
-        };
-        Ok(Config { targets: vec![target], policies: vec![policy], ..Config::default() })
+        let engine = engine.name();
+        let mut config = Config::parse(&format!(
+            "target = [{{ name = 'target', engine = '{engine}', url = '' }}]
+             policy = [{{ priority = 'highest-rate', period = '{PERIOD_OF_ADDRESS}', when = '{BACKLOG}' }}]"
+        ))?;
+        config.targets[0].url = Some(url.to_owned());
+        Ok(config)
     }
 
     /// Fills what was left out, and refuses what cannot be carried out together.

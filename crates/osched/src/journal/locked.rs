@@ -30,9 +30,7 @@ impl LockedFile {
         // Under another name until it is locked and complete, so that no other process takes it for one that
         // was left.
         let new = path.with_extension("new");
-        let mut options = OpenOptions::new();
-        options.read(true).write(true).create(true).truncate(true).mode(MODE).custom_flags(libc::O_NOFOLLOW);
-        let file = options.open(&new).map_err(|e| failed("make", &new, &e))?;
+        let file = options().create(true).truncate(true).open(&new).map_err(|e| failed("make", &new, &e))?;
         lock(&file, &new)?;
         let mut locked = LockedFile { file, path: new.clone(), bytes: 0 };
         locked.append(lines)?;
@@ -117,9 +115,7 @@ impl LockedFile {
 
 /// Locks a file, of which nothing is read: the turn of a process in a folder.
 pub(super) fn lock_file(path: &Path) -> Result<File> {
-    let mut options = OpenOptions::new();
-    options.read(true).write(true).create(true).truncate(false).mode(MODE).custom_flags(libc::O_NOFOLLOW);
-    let file = options.open(path).map_err(|e| failed("open", path, &e))?;
+    let file = options().create(true).truncate(false).open(path).map_err(|e| failed("open", path, &e))?;
     lock(&file, path)?;
     Ok(file)
 }
@@ -130,10 +126,14 @@ pub(super) fn failed(action: &str, path: &Path, error: &std::io::Error) -> Error
     )
 }
 
-fn open(path: &Path) -> Result<Option<File>> {
+fn options() -> OpenOptions {
     let mut options = OpenOptions::new();
-    options.read(true).write(true).custom_flags(libc::O_NOFOLLOW);
-    match options.open(path) {
+    options.read(true).write(true).mode(MODE).custom_flags(libc::O_NOFOLLOW);
+    options
+}
+
+fn open(path: &Path) -> Result<Option<File>> {
+    match options().open(path) {
         Ok(file) => Ok(Some(file)),
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(None),
         Err(error) => Err(failed("open", path, &error)),

@@ -1,9 +1,9 @@
 //! Weights of cgroups: a group for each group of the schedule, or for each thread, and on demand nice values
 //! of the threads within it (section 5.3 of the paper: groups for queries, nice for their operators).
 //!
-//! Version 1 has `cpu.shares`, version 2 `cpu.weight`. A group of version 2 is a threaded one in the cgroup in
-//! which the process is. That one stays the process's cgroup for all other controllers, and is an ordinary one
-//! again after the undo.
+//! Version 1 has `cpu.shares`, version 2 `cpu.weight`. A group of version 2 is a threaded one in the cgroup
+//! in which the process is. That one stays the process's cgroup for all other controllers, and is an ordinary
+//! one again after the undo.
 
 use std::collections::BTreeMap;
 

@@ -19,24 +19,28 @@ pub(super) struct ByMetric {
 use self::Metric as M;
 
 pub(super) const ALL: [ByMetric; 7] = [
-    // The node whose window can close soonest matters most (after Klink, SIGMOD 2021): its result is due next.
+    // The node whose window can close soonest matters most (after Klink, SIGMOD 2021): its result is due
+    // next.
     linear("deadline", M::UntilWindowMs, Goal::LatencyMean, before_the_most_urgent_window),
-    // The node that is nearest to a sink matters most: rows that are in the query leave it before others come in.
+    // The node that is nearest to a sink matters most: rows that are in the query leave it before others come
+    // in.
     linear("drain", M::DistanceToSink, Goal::LatencyMean, |_, distances| negative(distances)),
     // The node whose input has been in the system for the longest time matters most (FCFS of the paper).
     linear("first-come", M::AgeMs, Goal::AgeMax, |_, ages| ages.to_vec()),
-    // The node whose paths give the most results per processor time matters most (HR of the paper; Sharaf et al.
-    // 2008).
+    // The node whose paths give the most results per processor time matters most (HR of the paper; Sharaf et
+    // al. 2008).
     ByMetric {
         scale: Scale::Logarithmic,
         ..linear("highest-rate", M::PathRate, Goal::LatencyMean, |_, rates| rates.to_vec())
     },
-    // The task whose epoch is furthest behind matters most: checkpoints and changes under load complete sooner.
+    // The task whose epoch is furthest behind matters most: checkpoints and changes under load complete
+    // sooner.
     linear("marker", M::EpochsBehind, Goal::None, |_, behind| {
         // A task that does not report its epoch does not hold one up as far as anybody knows.
         behind.iter().map(|epochs| if epochs.is_nan() { 0.0 } else { *epochs }).collect()
     }),
-    // The node that relieves the queues the most per processor time matters most (Tassiulas and Ephremides 1992).
+    // The node that relieves the queues the most per processor time matters most (Tassiulas and Ephremides
+    // 1992).
     linear("max-weight", M::Relief, Goal::LatencyMean, |_, relief| relief.to_vec()),
     // The node before which the most rows wait matters most (QS of the paper): queues become equal.
     linear("queue-size", M::QueueRows, Goal::QueueVariance, |_, rows| rows.to_vec()),

@@ -10,6 +10,7 @@ use super::executor::{Executor, executor, may_be_executor, name_of};
 use super::line::{is_internal, plain};
 use super::store::Topology;
 use crate::driver::local::ProcessThreads;
+use crate::driver::set_roles;
 use crate::kernel::NamedThread;
 
 /// One process with executors.
@@ -123,25 +124,18 @@ fn add_topology(
         .chain(edges.iter().flat_map(|(from, to)| [from, to]))
         .collect();
     let place = |name: &String| OperatorIndex(first + names.iter().position(|known| *known == name).unwrap_or(0));
-    let role =
-        |name: &String| match (edges.iter().any(|(_, to)| to == name), edges.iter().any(|(from, _)| from == name)) {
-            (false, _) => Role::Source,
-            (true, false) => Role::Sink,
-            (true, true) => Role::Inner,
-        };
-    graph.operators.extend(names.iter().map(|name| Operator { query, name: (*name).clone(), role: role(name) }));
+    graph.operators.extend(names.iter().map(|name| Operator { query, name: (*name).clone(), role: Role::Inner }));
     graph.edges.extend(edges.iter().map(|(from, to)| Edge { from: place(from), to: place(to) }));
+    set_roles(graph, first);
     for (executor, thread) in executors {
         let task = TaskIndex(graph.tasks.len());
         let (first, last) = (executor.tasks.start(), executor.tasks.end());
         let name = format!("{} [{first}, {last}]", executor.component);
-        graph.tasks.push(Task { query, name, runs: vec![place(&executor.component)] });
+        let operator = place(&executor.component);
+        graph.tasks.push(Task { query, name, runs: vec![operator] });
         kinds.insert(*thread, ThreadKind::Task(task));
-        built.places.push(Place {
-            topology: id.to_owned(),
-            executor: executor.clone(),
-            role: role(&executor.component),
-        });
+        let role = graph.operators[operator.0].role;
+        built.places.push(Place { topology: id.to_owned(), executor: executor.clone(), role });
     }
 }
 
