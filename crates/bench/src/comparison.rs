@@ -204,12 +204,8 @@ pub(crate) fn grouping_latency(scale: Scale) -> Result<Section> {
     for timeout in ["0 ms", "10 ms", "50 ms"] {
         let paced = engine::latency(&keys, PARALLELISM, timeout, rows_per_s.max(1), scale.latency_duration)?;
         let name = format!("buffer timeout {timeout}");
-        let LatencySummary { p50_us, p99_us, p999_us, max_us, .. } = paced.latency;
-        let value = format!(
-            "p50 {p50_us} µs, p99 {p99_us} µs, p99.9 {p999_us} µs, max {max_us} µs at {:.2} M/s; read late p99 {} µs",
-            paced.rows_per_s / 1e6,
-            paced.read_late_p99_us
-        );
+        let (latency, million_per_s) = (quantiles(paced.latency), paced.rows_per_s / 1e6);
+        let value = format!("{latency} at {million_per_s:.2} M/s; read late p99 {} µs", paced.read_late_p99_us);
         rows.push((name, value));
     }
     Ok(Section {
@@ -287,6 +283,10 @@ pub(crate) fn memory(scale: Scale) -> Result<Section> {
             format!("{:.1} MB", bytes as f64 / 1e6),
         )]),
     })
+}
+
+fn quantiles(LatencySummary { p50_us, p99_us, p999_us, max_us, .. }: LatencySummary) -> String {
+    format!("p50 {p50_us} µs, p99 {p99_us} µs, p99.9 {p999_us} µs, max {max_us} µs")
 }
 
 fn timely(workers: usize) -> String {

@@ -62,10 +62,7 @@ impl Query {
         let mut engine = Engine::default();
         register(&mut engine, tables);
         engine.register(RESULTS, Arc::new(MemorySink::collected().0));
-        let set = set.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect();
-        let settings = Settings { parallelism: Some(parallelism), set, ..Settings::default() };
-        let plan = engine.plan(sql, &settings)?.plan;
-        let plan = plan.ok_or_else(|| Error::internal("the script of a benchmark inserts nothing"))?;
+        let plan = plan(&engine, sql, parallelism, set)?;
         Ok(Query { engine, plan })
     }
 
@@ -89,6 +86,14 @@ impl Query {
         };
         tasks.iter().filter_map(rows).sum()
     }
+}
+
+/// Plans a script with options of the job.
+fn plan(engine: &Engine, sql: &str, parallelism: u32, set: &[(&str, &str)]) -> Result<Plan> {
+    let set = set.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect();
+    let settings = Settings { parallelism: Some(parallelism), set, ..Settings::default() };
+    let plan = engine.plan(sql, &settings)?.plan;
+    plan.ok_or_else(|| Error::internal("the script of a benchmark inserts nothing"))
 }
 
 fn register(engine: &mut Engine, tables: Vec<Table>) {

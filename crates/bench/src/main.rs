@@ -26,7 +26,7 @@ mod workload;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use anabranch_model::Result;
+use anabranch_model::{Error, Result};
 use clap::{Parser, Subcommand};
 
 use comparison::Scale;
@@ -118,6 +118,11 @@ fn run(args: &Args) -> Result<()> {
     scale.repetitions = args.repetitions.unwrap_or(scale.repetitions);
     let mut report = Report::begin(args.markdown.as_deref())?;
     sections(&args.command, scale, &mut |section| report.add(&section))
+}
+
+/// A folder that is removed with its value.
+fn folder() -> Result<tempfile::TempDir> {
+    tempfile::tempdir().map_err(|error| Error::outside(error.to_string()))
 }
 
 /// Measures what is wanted, and hands each section over as soon as it is complete.

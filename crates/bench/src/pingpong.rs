@@ -8,7 +8,7 @@ use std::sync::{Condvar, Mutex, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use anabranch_model::{Error, Result};
+use anabranch_model::{Error, Result, pause};
 use hdrhistogram::Histogram;
 
 /// A minute; a longer latency is recorded as this.
@@ -100,19 +100,16 @@ pub(crate) fn condition(rounds: u32) -> Result<Latency> {
 /// How late a thread wakes that waits with a timeout.
 pub(crate) fn timer(rounds: u32, timeout: Duration) -> Result<Latency> {
     let mut latency = Latency::new(format!("timer of {} ms, time overslept", timeout.as_millis()))?;
-    let (lock, never) = (Mutex::new(()), Condvar::new());
     for _ in 0..rounds {
         let start = Instant::now();
-        let guard = lock.lock().unwrap_or_else(PoisonError::into_inner);
-        let waited = never.wait_timeout_while(guard, timeout, |()| true).unwrap_or_else(PoisonError::into_inner);
-        drop(waited);
+        pause(timeout);
         latency.record(start.elapsed().saturating_sub(timeout));
     }
     Ok(latency)
 }
 
-/// A message of a few bytes there and back between two threads over a loopback socket, once in each `pause`.
-pub(crate) fn loopback(rounds: u32, pause: Duration) -> Result<Latency> {
+/// A message of a few bytes there and back between two threads over a loopback socket, once in each `time`.
+pub(crate) fn loopback(rounds: u32, time: Duration) -> Result<Latency> {
     let failed = |error: io::Error| Error::outside(format!("no connection over the local network: {error}"));
     let listener = TcpListener::bind("127.0.0.1:0").map_err(failed)?;
     let mut ping = TcpStream::connect(listener.local_addr().map_err(failed)?).map_err(failed)?;
@@ -124,10 +121,8 @@ pub(crate) fn loopback(rounds: u32, pause: Duration) -> Result<Latency> {
             while pong.read_exact(&mut message).is_ok() && pong.write_all(&message).is_ok() {}
         })?;
         let mut latency = Latency::new("a message there and back over a loopback socket")?;
-        let (lock, never) = (Mutex::new(()), Condvar::new());
         for _ in 0..rounds {
-            let guard = lock.lock().unwrap_or_else(PoisonError::into_inner);
-            drop(never.wait_timeout_while(guard, pause, |()| true).unwrap_or_else(PoisonError::into_inner));
+            pause(time);
             let start = Instant::now();
             ping.write_all(&[7; 8]).and_then(|()| ping.read_exact(&mut [0; 8])).map_err(failed)?;
             latency.record(start.elapsed());

@@ -6,7 +6,7 @@ mod subject;
 
 use std::time::{Duration, Instant};
 
-use anabranch_model::{Error, Result};
+use anabranch_model::Result;
 use anabranch_server::Job;
 
 use super::Scale;
@@ -79,7 +79,7 @@ fn with_job<T>(
     checkpoint_interval: &'static str,
     measure: impl FnOnce(&mut Subject<'_>, Job, u64) -> Result<T>,
 ) -> Result<T> {
-    let folder = tempfile::tempdir().map_err(|error| Error::outside(error.to_string()))?;
+    let folder = crate::folder()?;
     let rows_per_s = (keys as f64 / filling.as_secs_f64()) as u64;
     let mut subject = Subject::new(folder.path(), rows_per_s, checkpoint_interval)?;
     let job = subject.engine.start(&subject.plan()?)?;

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use anabranch_model::{Error, Result};
+use anabranch_model::Result;
 
 use super::Scale;
 use crate::processes::{Cluster, running, submit, until};
@@ -29,7 +29,7 @@ INSERT INTO counts SELECT ad_id, COUNT(*) FROM TABLE(TUMBLE(TABLE events, DESCRI
 pub(crate) fn jobs(scale: Scale) -> Result<Section> {
     let jobs = usize::try_from(scale.rounds / 500).unwrap_or(1).clamp(2, 100);
     let idle = IDLE.min(scale.latency_duration * 2);
-    let folder = tempfile::tempdir().map_err(|error| Error::outside(error.to_string()))?;
+    let folder = crate::folder()?;
     let cluster = Cluster::start(folder.path().join("store"), 1, 2, 4)?;
     let client = cluster.client(Some(0));
     let begun = Instant::now();

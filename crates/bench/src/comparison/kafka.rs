@@ -19,9 +19,9 @@ const JOBS: [(&str, usize, usize); 2] = [("blackhole", 1, 3), ("windowed aggrega
 /// Reading from a topic, and memory while a backlog is read. Without a broker the sections say why nothing
 /// was measured.
 pub(crate) fn kafka(scale: Scale) -> Result<Vec<Section>> {
-    let broker = match Broker::try_start() {
+    let broker = match broker() {
         Ok(broker) => broker,
-        Err(reason) => return Ok(vec![not_measured(&reason)]),
+        Err(reason) => return Ok(vec![not_measured(reason)]),
     };
     let lines = Arc::new(shaped(Shape::Compact, scale.events / 2, scale.seed));
     let servers = broker.servers().to_owned();
@@ -64,11 +64,23 @@ fn beside_limit(comparison: &Comparison) -> String {
     ratios.join(", ")
 }
 
-fn not_measured(reason: &str) -> Section {
-    let reason = reason.lines().next().unwrap_or_default();
+/// A broker, or in a line why there is none.
+pub(super) fn broker() -> std::result::Result<Broker, String> {
+    Broker::try_start().map_err(|reason| reason.lines().next().unwrap_or_default().to_owned())
+}
+
+/// The options of a table that writes into a topic.
+pub(super) fn sink(servers: &str, topic: &str) -> String {
+    format!(
+        "'connector' = 'kafka', 'topic' = '{topic}', 'properties.bootstrap.servers' = '{servers}', 'format' = 'json', \
+         'sink.topic.partitions' = '1', 'sink.delivery-guarantee' = 'at-least-once'"
+    )
+}
+
+fn not_measured(reason: String) -> Section {
     Section {
         title: "Kafka".into(),
         note: "Reading from a topic, beside a consumer that only counts.".into(),
-        table: Table::Values(vec![("not measured".into(), reason.to_owned())]),
+        table: Table::Values(vec![("not measured".into(), reason)]),
     }
 }

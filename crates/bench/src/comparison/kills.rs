@@ -2,13 +2,13 @@
 
 use std::time::{Duration, Instant};
 
-use anabranch_model::{Error, Result};
+use anabranch_model::Result;
 use anabranch_server::http::Client;
 
 use super::Scale;
 use super::changes::median_and_worst;
 use crate::arrivals::Arrivals;
-use crate::broker::Broker;
+use crate::comparison::kafka::{broker, sink};
 use crate::processes::{Cluster, running, submit, until};
 use crate::report::{Bounded, Section, Table};
 use crate::trace::millis;
@@ -37,12 +37,7 @@ const SHORT: usize = 1;
 const WINDOWS: usize = 2;
 
 fn sql(servers: &str) -> String {
-    let kafka = |topic: &str| {
-        format!(
-            "'connector' = 'kafka', 'topic' = '{topic}', 'properties.bootstrap.servers' = '{servers}', 'format' = 'json', \
-             'sink.topic.partitions' = '1', 'sink.delivery-guarantee' = 'at-least-once'"
-        )
-    };
+    let kafka = |topic: &str| sink(servers, topic);
     format!(
         "CREATE TABLE events (ad_id STRING, event_type STRING, event_time BIGINT, ts AS TO_TIMESTAMP_LTZ(event_time, 3),
            WATERMARK FOR ts AS ts) WITH ('connector' = 'ad_events', 'rows-per-second' = '3000', 'seed' = '1');
@@ -79,15 +74,14 @@ pub(crate) fn kills(scale: Scale) -> Result<Section> {
          median and worst. Results are seen by a consumer.",
         WINDOW_MS / 1000
     );
-    let broker = match Broker::try_start() {
+    let broker = match broker() {
         Ok(broker) => broker,
         Err(reason) => {
-            let reason = reason.lines().next().unwrap_or_default();
             let table = Table::Bounds(vec![Bounded::plain("not measured", reason)]);
             return Ok(Section { title: TITLE.into(), note, table });
         }
     };
-    let folder = tempfile::tempdir().map_err(|error| Error::outside(error.to_string()))?;
+    let folder = crate::folder()?;
     let cluster = Cluster::start(folder.path().join("store"), 2, 3, 1)?;
     let client = cluster.client(None);
     submit(&client, "job", &sql(broker.servers()), &[("parallelism", "2"), ("checkpoint-interval", "1 s")])?;

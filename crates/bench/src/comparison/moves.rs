@@ -14,6 +14,7 @@ use super::changes::median_and_worst;
 use super::{PARALLELISM, Scale};
 use crate::arrivals::Arrivals;
 use crate::broker::Broker;
+use crate::comparison::kafka::{broker, sink};
 use crate::processes::{Cluster, items, running, submit, until, until_within};
 use crate::report::{Bounded, Section, Table};
 use crate::trace::{Seen, millis, wall_ms};
@@ -157,13 +158,10 @@ struct Plan {
 
 /// Much state goes to another worker process; two other workloads change in the same ways.
 pub(crate) fn moves(scale: Scale) -> impl Iterator<Item = Result<Section>> {
-    let broker = Broker::try_start();
+    let broker = broker();
     plans(scale).into_iter().map(move |plan| match &broker {
         Ok(broker) => plan.measure(broker),
-        Err(reason) => {
-            let reason = reason.lines().next().unwrap_or_default();
-            Ok(plan.section(vec![Bounded::plain("not measured", reason)]))
-        }
+        Err(reason) => Ok(plan.section(vec![Bounded::plain("not measured", reason)])),
     })
 }
 
@@ -226,13 +224,9 @@ impl Plan {
     }
 
     fn measure(&self, broker: &Broker) -> Result<Section> {
-        let folder = tempfile::tempdir().map_err(|error| Error::outside(error.to_string()))?;
+        let folder = crate::folder()?;
         let (topic, servers) = (self.topic, broker.servers());
-        let steady_table = format!(
-            "'connector' = 'kafka', 'topic' = '{topic}', 'properties.bootstrap.servers' = '{servers}', 'format' = 'json', \
-             'sink.topic.partitions' = '1', 'sink.delivery-guarantee' = 'at-least-once'"
-        );
-        let subject = Subject::start(folder.path(), 2, self.query, PARALLELISM, &steady_table)?;
+        let subject = Subject::start(folder.path(), 2, self.query, PARALLELISM, &sink(servers, topic))?;
         let arrivals = Arrivals::consume(servers, &[topic], "due_ms")?;
         until("the first row", || Ok(arrivals.largest(0)))?;
         std::thread::sleep(self.wait);
@@ -286,7 +280,7 @@ pub(crate) fn memory(scale: Scale) -> Result<Section> {
     let query = Query::Count { keys, key_bytes: MEMORY_KEY_BYTES, keys_per_s: 2 * per_s(scale, keys) };
     // Memory of the worker, and the time since its state is there: at least `lasts`.
     let resident = |parallelism, rescaled: &[u32], lasts: Duration| -> Result<(u64, Duration)> {
-        let folder = tempfile::tempdir().map_err(|error| Error::outside(error.to_string()))?;
+        let folder = crate::folder()?;
         let subject = Subject::start(folder.path(), 1, query, parallelism, "'connector' = 'blackhole'")?;
         let begun = Instant::now();
         for tasks in rescaled {

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use anabranch_model::{Error, Result};
 
-use super::{PARALLELISM, Scale, section};
+use super::{PARALLELISM, Scale, quantiles, section};
 use crate::contestant::program;
 use crate::engine::ManyValues;
 use crate::measure::measure;
@@ -140,9 +140,6 @@ pub(super) fn large_checkpoint(scale: Scale) -> Result<Section> {
     if median == 0 || whole == 0 {
         return Err(Error::outside(format!("not enough checkpoints were written: {sizes:?} bytes")));
     }
-    let latency = |l: anabranch_model::LatencySummary| {
-        format!("p50 {} µs, p99 {} µs, p99.9 {} µs, max {} µs", l.p50_us, l.p99_us, l.p999_us, l.max_us)
-    };
     Ok(Section {
         title: "A checkpoint of much state".into(),
         note: format!(
@@ -157,8 +154,8 @@ pub(super) fn large_checkpoint(scale: Scale) -> Result<Section> {
                 "bytes of a checkpoint, median".into(),
                 format!("{median} ({:.2} % of the whole)", median as f64 * 100.0 / whole as f64),
             ),
-            ("latency without checkpoints".into(), latency(without.latency)),
-            ("latency with checkpoints".into(), latency(with.latency)),
+            ("latency without checkpoints".into(), quantiles(without.latency)),
+            ("latency with checkpoints".into(), quantiles(with.latency)),
         ]),
     })
 }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use anabranch_connectors::MemorySource;
 use anabranch_connectors::format::Format;
 use anabranch_dataflow::CheckpointOptions;
-use anabranch_model::{Error, Result};
+use anabranch_model::Result;
 
 use super::{Query, Table, grouping, main_job};
 use crate::contestant::{Contestant, RunResult, program};
@@ -25,7 +25,7 @@ fn pair(sql: &str, tables: &[Table], parallelism: u32) -> Result<Vec<Box<dyn Con
             Ok(RunResult { events, result_hash: None })
         }),
         program(format!("a checkpoint every {INTERVAL}"), move || {
-            let folder = tempfile::tempdir().map_err(|error| Error::outside(error.to_string()))?;
+            let folder = crate::folder()?;
             let mut durable = durable.clone();
             durable.plan.options.checkpoints = Some(CheckpointOptions::new(folder.path().display().to_string()));
             let (events, _) = durable.run(of_durable.clone())?;

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use anabranch_connectors::MemorySource;
 use anabranch_model::Result;
-use anabranch_server::LatencySummary;
+use anabranch_server::{Job, LatencySummary};
 use arrow::array::{AsArray, Int64Array, RecordBatch};
 use arrow::datatypes::{DataType, Field, Int64Type, Schema};
 
@@ -40,14 +40,22 @@ pub(crate) fn grouping_as(
         let (read, rows) = query.run(tables.clone())?;
         let mut answer = Answer::default();
         for batch in &rows {
-            let (keys, counts) = (column(batch, 0, &DataType::Int64)?, column(batch, 1, &DataType::Int64)?);
-            let (keys, counts) = (keys.as_primitive::<Int64Type>(), counts.as_primitive::<Int64Type>());
-            for (key, count) in keys.values().iter().zip(counts.values()) {
-                answer.add_key(*key, count.cast_unsigned());
-            }
+            add_counts(batch, &mut answer)?;
         }
         Ok(RunResult { events: read, result_hash: Some(answer.hash()) })
     }))
+}
+
+/// Adds the keys and counts of a result to its answer. Returns the sum of the counts.
+pub(super) fn add_counts(batch: &RecordBatch, answer: &mut Answer) -> Result<u64> {
+    let (keys, counts) = (column(batch, 0, &DataType::Int64)?, column(batch, 1, &DataType::Int64)?);
+    let (keys, counts) = (keys.as_primitive::<Int64Type>(), counts.as_primitive::<Int64Type>());
+    let mut sum = 0;
+    for (key, count) in keys.values().iter().zip(counts.values()) {
+        answer.add_key(*key, count.cast_unsigned());
+        sum += count.cast_unsigned();
+    }
+    Ok(sum)
 }
 
 /// What [`latency`] measured.
@@ -80,15 +88,20 @@ pub(crate) fn latency(
         source.take_late_ns();
     }
     let _ = job.wait_timeout(duration / 2);
-    let tasks = job.metrics();
-    let counting = tasks.iter().filter(|task| !task.is_source).max_by_key(|task| task.latency.p99_us);
-    let latency = counting.map(|task| task.latency).unwrap_or_default();
+    let latency = counting_latency(&job);
     let mut late_ns = source.take_late_ns();
     late_ns.sort_unstable();
     let read_late_p99_us = late_ns.get(late_ns.len() * 99 / 100).map_or(0, |ns| ns / 1000);
     let summary = job.wait()?;
     let rows_per_s = query.events_read(&summary.tasks) as f64 / summary.elapsed.as_secs_f64();
     Ok(Paced { latency, read_late_p99_us, rows_per_s })
+}
+
+/// From a key's reading to its counting: that of the slowest task.
+pub(super) fn counting_latency(job: &Job) -> LatencySummary {
+    let tasks = job.metrics();
+    let counting = tasks.iter().filter(|task| !task.is_source).max_by_key(|task| task.latency.p99_us);
+    counting.map(|task| task.latency).unwrap_or_default()
 }
 
 pub(super) fn batches(keys: &Keys) -> Result<Vec<RecordBatch>> {

@@ -8,9 +8,9 @@ use std::time::Duration;
 use anabranch_connectors::MemorySource;
 use anabranch_dataflow::CheckpointOptions;
 use anabranch_model::{Error, Result};
-use anabranch_server::{Job, LatencySummary};
+use anabranch_server::LatencySummary;
 
-use super::grouping::{SQL, batches};
+use super::grouping::{SQL, batches, counting_latency};
 use super::pace::PacedSource;
 use super::{Query, RESULTS, Table, resident};
 use crate::workload::Keys;
@@ -48,7 +48,7 @@ pub(crate) fn changing(
     // The first half of the aggregate may hold rows back for an epoch.
     let set = [("buffer-timeout", "0"), ("epoch-interval", "2 ms")];
     let mut query = Query::new(&sql, tables.clone(), parallelism, &set)?;
-    let folder = tempfile::tempdir().map_err(|error| Error::outside(error.to_string()))?;
+    let folder = crate::folder()?;
     if checkpoints {
         let options = CheckpointOptions::new(folder.path().display().to_string());
         let interval = options.interval.min(duration / 10);
@@ -66,12 +66,6 @@ pub(crate) fn changing(
     job.stop();
     job.wait()?;
     Ok(Changing { latency, bytes })
-}
-
-fn counting_latency(job: &Job) -> LatencySummary {
-    let tasks = job.metrics();
-    let counting = tasks.iter().filter(|task| !task.is_source).max_by_key(|task| task.latency.p99_us);
-    counting.map(|task| task.latency).unwrap_or_default()
 }
 
 /// Sizes of the state files, whose names begin with incarnation and epoch, by epoch.

@@ -46,7 +46,7 @@ pub(crate) fn many_values(values: u64, set: &[(&str, &str)], duration: Duration,
          INSERT INTO results SELECT MOD(id, {GROUPS}) AS g, COUNT(DISTINCT id) AS occurrences FROM events GROUP BY MOD(id, {GROUPS});"
     );
     let mut query = Query::new(&sql, tables.clone(), 1, set)?;
-    let folder = tempfile::tempdir().map_err(|error| Error::outside(error.to_string()))?;
+    let folder = crate::folder()?;
     let options = CheckpointOptions::new(folder.path().display().to_string());
     query.plan.options.checkpoints = Some(CheckpointOptions { interval: Duration::from_secs(1), ..options });
     let mut engine = query.engine.clone();

@@ -3,11 +3,11 @@
 
 use std::collections::VecDeque;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Condvar, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use anabranch_dataflow::{ConnectorSpec, SinkSpec, SourceSpec, TableTraits};
-use anabranch_model::{Clock, Error, Nanos, PartitionId, Result};
+use anabranch_model::{Clock, Error, Nanos, PartitionId, Result, pause};
 use anabranch_operators::{Connector, Polled, Positions, Rows, Sink, Source, TaskContext};
 use arrow::array::RecordBatch;
 use arrow::datatypes::SchemaRef;
@@ -96,7 +96,6 @@ impl Connector for PacedSource {
         Ok(TableTraits {
             bounded: true,
             readable: true,
-            writable: false,
             max_readers: Some(self.partitions),
             schema: self.batches.first().map(RecordBatch::schema),
             ..TableTraits::default()
@@ -165,9 +164,7 @@ impl Reader {
         let elapsed_ns = elapsed_ns - elapsed_ns.min(self.slow_ns) * 0.9;
         ((elapsed_ns / self.ns_per_row) as u64).min(self.rows) - self.given
     }
-}
 
-impl Reader {
     /// How long ago the last row that was returned was due.
     fn lag_ms(&self, now: Nanos) -> f64 {
         let at_rate_ns = self.given as f64 * self.ns_per_row;
@@ -203,7 +200,7 @@ impl Source for Reader {
         }
         let mut now = self.clock.now();
         if now < self.tick {
-            rest(wait.min(self.tick.after(now)));
+            pause(wait.min(self.tick.after(now)));
             now = self.clock.now();
         }
         if now < self.tick {
@@ -237,10 +234,4 @@ impl Source for Reader {
     fn positions(&self) -> Result<Positions> {
         Ok(Positions::new())
     }
-}
-
-fn rest(wait: Duration) {
-    let (lock, never) = (Mutex::new(()), Condvar::new());
-    let guard = lock.lock().unwrap_or_else(PoisonError::into_inner);
-    drop(never.wait_timeout(guard, wait).unwrap_or_else(PoisonError::into_inner));
 }

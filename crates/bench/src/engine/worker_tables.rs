@@ -12,11 +12,11 @@ use anabranch_dataflow::{ConnectorSpec, SinkSpec, SourceSpec, TableTraits};
 use anabranch_model::{Epoch, Error, Result};
 use anabranch_operators::{Connector, Positions, Sink, Source, TaskContext};
 use anabranch_server::Engine;
-use arrow::array::{AsArray, RecordBatch};
-use arrow::datatypes::{DataType, Int64Type, SchemaRef};
+use arrow::array::RecordBatch;
+use arrow::datatypes::SchemaRef;
 
+use super::grouping;
 use super::pace::PacedSource;
-use super::{column, grouping};
 use crate::answer::Answer;
 use crate::contestant::RunResult;
 use crate::workload::Keys;
@@ -89,14 +89,7 @@ struct GeneratedKeys;
 impl Connector for GeneratedKeys {
     fn describe(&self, spec: &ConnectorSpec, _columns: &SchemaRef) -> Result<TableTraits> {
         let max_readers = Some(KeysTable::of(spec)?.readers);
-        Ok(TableTraits {
-            bounded: true,
-            readable: true,
-            writable: false,
-            max_readers,
-            schema: None,
-            ..TableTraits::default()
-        })
+        Ok(TableTraits { bounded: true, readable: true, max_readers, ..TableTraits::default() })
     }
 
     fn source(&self, spec: &SourceSpec, context: &TaskContext, from: Option<&Positions>) -> Result<Box<dyn Source>> {
@@ -129,14 +122,7 @@ struct Sums;
 impl Connector for Sums {
     fn describe(&self, spec: &ConnectorSpec, _columns: &SchemaRef) -> Result<TableTraits> {
         option::<String>(spec, "path")?;
-        Ok(TableTraits {
-            bounded: false,
-            readable: false,
-            writable: true,
-            max_readers: None,
-            schema: None,
-            ..TableTraits::default()
-        })
+        Ok(TableTraits { writable: true, ..TableTraits::default() })
     }
 
     fn source(&self, _: &SourceSpec, _: &TaskContext, _: Option<&Positions>) -> Result<Box<dyn Source>> {
@@ -159,12 +145,7 @@ struct SumsSink {
 
 impl Sink for SumsSink {
     fn write(&mut self, batch: &RecordBatch) -> Result<()> {
-        let (keys, counts) = (column(batch, 0, &DataType::Int64)?, column(batch, 1, &DataType::Int64)?);
-        let (keys, counts) = (keys.as_primitive::<Int64Type>(), counts.as_primitive::<Int64Type>());
-        for (key, count) in keys.values().iter().zip(counts.values()) {
-            self.answer.add_key(*key, count.cast_unsigned());
-            self.events += count.cast_unsigned();
-        }
+        self.events += grouping::add_counts(batch, &mut self.answer)?;
         self.unsaved = true;
         Ok(())
     }

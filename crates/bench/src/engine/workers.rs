@@ -5,13 +5,14 @@ use std::time::{Duration, Instant};
 
 use anabranch_dataflow::{CheckpointOptions, Plan};
 use anabranch_model::{Error, LatencySummary, Result, TaskMetrics};
+use anabranch_server::Engine;
 use anabranch_server::cluster::{TOKEN, WorkerOptions, run_worker};
-use anabranch_server::{Engine, Settings};
 use clap::Args;
 
 use super::pace::Lags;
 use super::worker_tables::{KeysTable, engine, sums};
 use crate::contestant::{Contestant, RunResult, program};
+use crate::folder;
 
 /// Time between two readings of counters. Workers send theirs twice per second.
 const LOOK: Duration = Duration::from_millis(20);
@@ -62,10 +63,7 @@ impl Count {
         let sql = super::grouping::SQL
             .replace("'connector' = 'bench_keys'", &table.options())
             .replace("'bench_results'", &format!("'bench_sums', 'path' = '{}'", results.display()));
-        let set = set.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect();
-        let settings = Settings { parallelism: Some(table.readers), set, ..Settings::default() };
-        let plan = engine.plan(&sql, &settings)?.plan;
-        let plan = plan.ok_or_else(|| Error::internal("the script of a benchmark inserts nothing"))?;
+        let plan = super::plan(&engine, &sql, table.readers, set)?;
         Ok(Count { engine, plan })
     }
 
@@ -86,10 +84,6 @@ impl Count {
             None => Ok(()),
         }
     }
-}
-
-fn folder() -> Result<tempfile::TempDir> {
-    tempfile::tempdir().map_err(|error| Error::outside(error.to_string()))
 }
 
 /// The keyed count as a contestant, with checkpoints.

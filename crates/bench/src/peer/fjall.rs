@@ -21,7 +21,7 @@ impl Counters {
     /// Keys below `keys`, each at 0, in a store with about `bytes` of memory: half for blocks, half for new
     /// data.
     pub(crate) fn new(keys: u64, bytes: u64) -> Result<Counters> {
-        let folder = tempfile::tempdir().map_err(|error| Error::outside(error.to_string()))?;
+        let folder = crate::folder()?;
         let database = Database::builder(folder.path()).cache_size(bytes / 2).open().map_err(failed)?;
         let options = || KeyspaceCreateOptions::default().max_memtable_size(bytes / 2);
         let counters = database.keyspace("counters", options).map_err(failed)?;

@@ -31,14 +31,7 @@ impl Arrivals {
 impl Connector for Arrivals {
     fn describe(&self, _spec: &ConnectorSpec, columns: &SchemaRef) -> Result<TableTraits> {
         let schema = Some(Arc::clone(columns));
-        Ok(TableTraits {
-            bounded: false,
-            readable: false,
-            writable: true,
-            max_readers: None,
-            schema,
-            ..TableTraits::default()
-        })
+        Ok(TableTraits { writable: true, schema, ..TableTraits::default() })
     }
 
     fn source(&self, _: &SourceSpec, _: &TaskContext, _: Option<&Positions>) -> Result<Box<dyn Source>> {
