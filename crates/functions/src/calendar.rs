@@ -10,7 +10,7 @@ use datafusion_expr::ReturnFieldArgs;
 use crate::arguments::{Arguments, primitives, try_primitives};
 use crate::call::ZoneUse;
 use crate::definition::{Definition, Kind, Returns, failure, function};
-use crate::moment::{Moments, moments, out_of_range};
+use crate::moment::{Moments, instant, moments, out_of_range};
 use crate::zone::Zone;
 
 pub(crate) const DEFINITIONS: &[Definition] = &[
@@ -45,7 +45,7 @@ pub(crate) const DEFINITIONS: &[Definition] = &[
     // By a unit shorter than a day, which makes a timestamp of a date.
     function("timestamp_add_time", ADD, Returns::Of(time_of), add),
     // TO_TIMESTAMP_LTZ(seconds, 0).
-    function("timestamp_of_seconds", &[&[Kind::Integer], &[Kind::Double]], Returns::Of(of_seconds_type), of_seconds)
+    function("timestamp_of_seconds", &[&[Kind::Integer], &[Kind::Double]], Returns::Of(|_| Ok(instant())), of_seconds)
         .never_fails(),
     function("timestamp_diff", &[&[Kind::Text, Kind::Moment, Kind::Moment]], Returns::Int, difference),
 ];
@@ -196,10 +196,6 @@ fn time_of(args: &ReturnFieldArgs) -> Result<DataType> {
         DataType::Date32 => DataType::Timestamp(TimeUnit::Microsecond, None),
         other => other.clone(),
     })
-}
-
-fn of_seconds_type(_: &ReturnFieldArgs) -> Result<DataType> {
-    Ok(DataType::Timestamp(TimeUnit::Millisecond, Some("UTC".into())))
 }
 
 /// Milliseconds since 1970 in the years 0 to 9999.

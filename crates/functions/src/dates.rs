@@ -11,7 +11,7 @@ use crate::calendar::within_years;
 use crate::call::ZoneUse;
 use crate::date_pattern::{Library, Pattern, Use, read_date, read_sql};
 use crate::definition::{Definition, Kind, Returns, failure, function};
-use crate::moment::{Moments, moments};
+use crate::moment::{Moments, instant, moments};
 use crate::zone::{Twice, Zone};
 
 const TEXT: &[&[Kind]] = &[&[Kind::Text], &[Kind::Text, Kind::Text]];
@@ -48,7 +48,7 @@ pub(crate) const DEFINITIONS: &[Definition] = &[
     function(
         "to_timestamp_ltz",
         &[&[Kind::Text], &[Kind::Integer], &[Kind::Text, Kind::Text], &[Kind::Text, Kind::Text, Kind::Text]],
-        Returns::Of(|args| checked(args, 1, Library::Time, Use::Read, ltz())),
+        Returns::Of(|args| checked(args, 1, Library::Time, Use::Read, instant())),
         to_timestamp_ltz,
     )
     .never_fails(),
@@ -188,10 +188,6 @@ fn read(
 fn to_timestamp(arguments: &Arguments) -> Result<ArrayRef> {
     let mut read = read(arguments, 0, Library::Time);
     moments(arguments, |row| Ok(read(row)?.map(|(time, _)| time)))
-}
-
-fn ltz() -> DataType {
-    DataType::Timestamp(TimeUnit::Millisecond, Some("UTC".into()))
 }
 
 fn to_timestamp_ltz(arguments: &Arguments) -> Result<ArrayRef> {

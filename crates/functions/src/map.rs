@@ -8,7 +8,7 @@ mod types;
 
 use std::sync::Arc;
 
-use arrow::array::{Array, ArrayRef, AsArray, ListArray, UInt64Array};
+use arrow::array::{Array, ArrayRef, AsArray, ListArray, MapArray, UInt64Array};
 use arrow::compute::{cast, take};
 use arrow::datatypes::Int32Type;
 use datafusion_common::Result;
@@ -29,9 +29,16 @@ pub(crate) const DEFINITIONS: &[Definition] = &[
     function("make_map", &[&[Kind::KeyOrValue, Kind::KeyOrValue]], Returns::Of(types::map_of), make_map)
         .fails_if(|call| !call.keys_are_constant())
         .variadic(),
-    function("map_keys", &[&[Kind::Map]], Returns::Of(types::keys), |a| parts_of(a, false)).never_fails(),
-    function("map_values", &[&[Kind::Map]], Returns::Of(types::values), |a| parts_of(a, true)).never_fails(),
-    function("map_entries", &[&[Kind::Map]], Returns::Of(types::entries), entries).never_fails(),
+    function("map_keys", &[&[Kind::Map]], Returns::Of(types::keys), |a| parts_of(a, |maps| Arc::clone(maps.keys())))
+        .never_fails(),
+    function("map_values", &[&[Kind::Map]], Returns::Of(types::values), |a| {
+        parts_of(a, |maps| Arc::clone(maps.values()))
+    })
+    .never_fails(),
+    function("map_entries", &[&[Kind::Map]], Returns::Of(types::entries), |a| {
+        parts_of(a, |maps| Arc::new(maps.entries().clone()))
+    })
+    .never_fails(),
     function("map_from_arrays", &[&[Kind::Array, Kind::Array]], Returns::Of(types::of_arrays), from_arrays),
     function("map_union", &[&[Kind::CommonMap]], Returns::First, union).never_fails().variadic(),
     // `left = right`.
@@ -93,28 +100,11 @@ fn make_map(arguments: &Arguments) -> Result<ArrayRef> {
     })
 }
 
-/// The keys, or the values, of each map.
-fn parts_of(arguments: &Arguments, values: bool) -> Result<ArrayRef> {
+/// The keys, the values or the entries of each map.
+fn parts_of(arguments: &Arguments, part: fn(&MapArray) -> ArrayRef) -> Result<ArrayRef> {
     let column = arguments.full(0)?;
     let maps = column.as_map_opt().ok_or_else(|| failure("a MAP is expected"))?;
-    let parts = if values { maps.values() } else { maps.keys() };
-    list(arguments, maps.offsets().clone(), Arc::clone(parts), maps.nulls().cloned())
-}
-
-/// The entries of each map as rows of a key and a value.
-fn entries(arguments: &Arguments) -> Result<ArrayRef> {
-    let column = arguments.full(0)?;
-    let maps = column.as_map_opt().ok_or_else(|| failure("a MAP is expected"))?;
-    list(arguments, maps.offsets().clone(), Arc::new(maps.entries().clone()), maps.nulls().cloned())
-}
-
-fn list(
-    arguments: &Arguments,
-    offsets: arrow::buffer::OffsetBuffer<i32>,
-    values: ArrayRef,
-    nulls: Option<arrow::buffer::NullBuffer>,
-) -> Result<ArrayRef> {
-    Ok(Arc::new(ListArray::try_new(item(arguments)?, offsets, values, nulls)?))
+    Ok(Arc::new(ListArray::try_new(item(arguments)?, maps.offsets().clone(), part(maps), maps.nulls().cloned())?))
 }
 
 /// The keys of one array with the values of the other. Of equal keys, the first one keeps its place, with the

@@ -34,6 +34,11 @@ fn unit_of(data_type: &DataType) -> Result<Unit> {
     Ok(Unit::PerSecond(per_second(*unit)))
 }
 
+/// The type of instants: TIMESTAMP_LTZ(3).
+pub(crate) fn instant() -> DataType {
+    DataType::Timestamp(TimeUnit::Millisecond, Some("UTC".into()))
+}
+
 /// How many units of time a second has.
 #[must_use]
 pub fn per_second(unit: TimeUnit) -> i64 {

@@ -6,11 +6,12 @@ use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use arrow::array::{ArrayRef, Int64Array, TimestampMillisecondArray};
-use arrow::datatypes::{DataType, Int32Type, TimeUnit};
+use arrow::datatypes::Int32Type;
 use datafusion_common::Result;
 
 use crate::arguments::{Arguments, try_primitives};
 use crate::definition::{Definition, Kind, Returns, failure, function};
+use crate::moment::instant;
 
 pub(crate) const DEFINITIONS: &[Definition] = &[
     // Flink's CURRENT_TIMESTAMP and NOW(), which the planner replaces by it, are the same.
@@ -27,10 +28,6 @@ const fn varying(
     evaluate: fn(&Arguments) -> Result<ArrayRef>,
 ) -> Definition {
     function(name, takes, returns, evaluate).varies()
-}
-
-fn instant() -> DataType {
-    DataType::Timestamp(TimeUnit::Millisecond, Some("UTC".into()))
 }
 
 #[expect(

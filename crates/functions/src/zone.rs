@@ -10,13 +10,14 @@ use std::sync::Arc;
 use arrow::array::timezone::Tz;
 use arrow::array::{Array, ArrayRef, AsArray, Int64Array};
 use arrow::compute::cast;
-use arrow::datatypes::{DataType, Int64Type, TimeUnit};
+use arrow::datatypes::{DataType, Int64Type};
 use chrono::{DateTime, Datelike, NaiveDate, NaiveDateTime, Offset, TimeZone};
 use datafusion_common::Result;
 use datafusion_expr::ReturnFieldArgs;
 
 use crate::arguments::Arguments;
 use crate::definition::{Definition, Kind, Returns, failure, function};
+use crate::moment::per_second;
 
 const TAKES: &[&[Kind]] = &[&[Kind::Moment, Kind::Text]];
 
@@ -230,15 +231,9 @@ fn shifted(arguments: &Arguments, direction: Direction) -> Result<ArrayRef> {
     let DataType::Timestamp(unit, _) = array.data_type() else {
         return Err(failure(format!("{} is no timestamp", array.data_type())));
     };
-    let per_second = match unit {
-        TimeUnit::Second => 1,
-        TimeUnit::Millisecond => 1_000,
-        TimeUnit::Microsecond => 1_000_000,
-        TimeUnit::Nanosecond => 1_000_000_000,
-    };
     let values = cast(array, &DataType::Int64)?;
     let values = values.as_primitive::<Int64Type>();
-    let mut shift = Shift { zone, direction, per_second, span: None };
+    let mut shift = Shift { zone, direction, per_second: per_second(*unit), span: None };
     let moved = values.values().iter().map(|value| shift.apply(*value)).collect();
     let moved: ArrayRef = Arc::new(Int64Array::new(moved, values.nulls().cloned()));
     Ok(cast(&moved, arguments.returns)?)

@@ -19,15 +19,13 @@ pub(crate) struct Lists<'a> {
     array: &'a ListArray,
     /// The elements of all rows: a slice of a longer column has the elements of other rows too.
     values: ArrayRef,
-    first: i32,
 }
 
 impl<'a> Lists<'a> {
     pub(crate) fn new(arguments: &'a Arguments, argument: usize) -> Result<Self> {
         let array = arguments.array(argument).as_list_opt::<i32>();
         let array = array.ok_or_else(|| failure("an ARRAY is expected"))?;
-        let first = array.value_offsets()[0];
-        Ok(Lists { arguments, argument, array, values: elements(array), first })
+        Ok(Lists { arguments, argument, array, values: part(array.values(), array.value_offsets()) })
     }
 
     /// The elements of all rows.
@@ -38,16 +36,20 @@ impl<'a> Lists<'a> {
     /// The places of a row's elements in `values`; `None` for NULL.
     pub(crate) fn range(&self, row: usize) -> Option<Range<usize>> {
         let row = self.arguments.index(self.argument, row);
-        let place = |row: usize| usize::try_from(self.array.value_offsets()[row] - self.first).ok();
-        self.array.is_valid(row).then(|| Some(place(row)?..place(row + 1)?)).flatten()
+        self.array.is_valid(row).then(|| range(self.array.value_offsets(), row))
     }
 }
 
-fn elements(array: &ListArray) -> ArrayRef {
-    let place = |offset: Option<&i32>| offset.and_then(|offset| usize::try_from(*offset).ok()).unwrap_or(0);
-    let offsets = array.value_offsets();
-    let (start, end) = (place(offsets.first()), place(offsets.last()));
-    array.values().slice(start, end - start)
+/// The elements of all lists of a column, which may be a slice of a longer one.
+pub(crate) fn part(elements: &ArrayRef, offsets: &[i32]) -> ArrayRef {
+    let (first, last) = (offsets[0] as usize, offsets[offsets.len() - 1] as usize);
+    elements.slice(first, last - first)
+}
+
+/// The elements of one list among those of all.
+pub(crate) fn range(offsets: &[i32], row: usize) -> Range<usize> {
+    let place = |offset: i32| (offset - offsets[0]) as usize;
+    place(offsets[row])..place(offsets[row + 1])
 }
 
 /// The argument, and the place in its values, of an element.

@@ -25,11 +25,7 @@ pub(super) fn week_of_month(date: NaiveDate) -> u32 {
 /// The day of a week of a year. Days are counted from Sunday, which is 0. Weeks before the first and behind
 /// the last are those of other years.
 pub(super) fn date_of(year: i32, week: u32, day: u32) -> Option<NaiveDate> {
-    let first = beginning(NaiveDate::from_ymd_opt(year, 1, 1)?)?;
-    first
-        .checked_add_days(Days::new(u64::from(day)))?
-        .checked_add_days(Days::new(7 * u64::from(week)))?
-        .checked_sub_days(Days::new(7))
+    date_of_month(year, 1, week, day)
 }
 
 /// The day of a week of a month, counted in the same way.

@@ -3,7 +3,6 @@
 
 use std::collections::BTreeMap;
 use std::fmt::Write;
-use std::ops::Range;
 
 use arrow::array::{
     Array, ArrayRef, AsArray, BinaryArray, BooleanArray, Decimal128Array, Float64Array, Int64Array, ListArray,
@@ -18,8 +17,9 @@ use datafusion_common::Result;
 use datafusion_expr::ReturnFieldArgs;
 
 use super::scan::Scanner;
-use super::write::{Writer, number, quoted};
+use super::write::{Writer, comma, number, quoted};
 use crate::arguments::{Arguments, try_texts};
+use crate::array::build::{part, range};
 use crate::array::types::refused;
 use crate::definition::failure;
 use crate::moment::per_second;
@@ -154,10 +154,8 @@ impl Values {
             }
             Values::List(lists, items) => {
                 out.push('[');
-                for (number, item) in range(lists.value_offsets(), row).enumerate() {
-                    if number > 0 {
-                        out.push(',');
-                    }
+                for item in range(lists.value_offsets(), row) {
+                    comma(out);
                     items.write(item, out)?;
                 }
                 out.push(']');
@@ -176,18 +174,6 @@ impl Values {
     }
 }
 
-/// The elements of all lists of a column, which may be a slice of a longer one.
-pub(super) fn part(elements: &ArrayRef, offsets: &[i32]) -> ArrayRef {
-    let (first, last) = (offsets[0] as usize, offsets[offsets.len() - 1] as usize);
-    elements.slice(first, last - first)
-}
-
-/// The elements of one list among those of all.
-pub(super) fn range(offsets: &[i32], row: usize) -> Range<usize> {
-    let place = |offset: i32| (offset - offsets[0]) as usize;
-    place(offsets[row])..place(offsets[row + 1])
-}
-
 /// A member of an object, whose value is in a row of a column.
 struct Named<'a> {
     name: &'a str,
@@ -197,10 +183,8 @@ struct Named<'a> {
 
 fn write_members<'a>(members: impl Iterator<Item = Named<'a>>, out: &mut String) -> Result<()> {
     out.push('{');
-    for (number, Named { name, values, row }) in members.enumerate() {
-        if number > 0 {
-            out.push(',');
-        }
+    for Named { name, values, row } in members {
+        comma(out);
         quoted(name, out);
         out.push(':');
         values.write(row, out)?;
@@ -331,13 +315,9 @@ pub(super) fn object(arguments: &Arguments) -> Result<ArrayRef> {
     }
     try_texts(arguments, |row, out| {
         out.push('{');
-        let mut is_first = true;
         for (key, places) in by_key.values() {
             let Some(place) = places.iter().rfind(|place| !members.is_absent(**place, row)) else { continue };
-            if !is_first {
-                out.push(',');
-            }
-            is_first = false;
+            comma(out);
             out.push_str(key);
             out.push(':');
             members.write(*place, row, out)?;
@@ -353,12 +333,8 @@ pub(super) fn array(arguments: &Arguments) -> Result<ArrayRef> {
     let members = Members::new(arguments, places.iter().copied())?;
     try_texts(arguments, |row, out| {
         out.push('[');
-        let mut is_first = true;
         for place in places.iter().filter(|place| !members.is_absent(**place, row)) {
-            if !is_first {
-                out.push(',');
-            }
-            is_first = false;
+            comma(out);
             members.write(*place, row, out)?;
         }
         out.push(']');

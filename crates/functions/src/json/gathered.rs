@@ -8,10 +8,11 @@ use arrow::compute::cast;
 use arrow::datatypes::DataType;
 use datafusion_common::Result;
 
-use super::build::{ABSENT, Member, part, range, word};
+use super::build::{ABSENT, Member, word};
 use super::scan::{Malformed, Scanner};
-use super::write::Writer;
+use super::write::{Writer, comma};
 use crate::arguments::{Arguments, try_texts};
+use crate::array::build::{part, range};
 use crate::definition::failure;
 
 /// The lists of an argument, and their elements. A group without values has none.
@@ -32,10 +33,8 @@ pub(super) fn array(arguments: &Arguments) -> Result<ArrayRef> {
         out.push('[');
         if let Some((lists, elements)) = lists.as_ref().filter(|(lists, _)| lists.is_valid(row)) {
             let there = range(lists.value_offsets(), row).filter(|item| !absent || !elements.is_null(*item));
-            for (number, item) in there.enumerate() {
-                if number > 0 {
-                    out.push(',');
-                }
+            for item in there {
+                comma(out);
                 elements.write(item, out)?;
             }
         }
@@ -66,9 +65,7 @@ pub(super) fn object(arguments: &Arguments) -> Result<ArrayRef> {
                 if !keys.insert(key) {
                     return Err(failure(format!("the key {key} of JSON_OBJECTAGG comes twice in a group")));
                 }
-                if object.len() > 1 {
-                    object.push(',');
-                }
+                comma(&mut object);
                 object.extend([key, ":", value]);
             }
         }

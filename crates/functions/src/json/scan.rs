@@ -101,8 +101,8 @@ impl<'a> Scanner<'a> {
         let first = self.next()?;
         let start = self.at;
         match first {
-            b'{' => self.members(|scanner, _| scanner.value().map(|_| ()))?,
-            b'[' => self.items(|scanner, _| scanner.value().map(|_| ()))?,
+            b'{' => self.members(|scanner, _| scanner.skip())?,
+            b'[' => self.items(|scanner, _| scanner.skip())?,
             b'"' => {
                 self.string()?;
             }
@@ -112,6 +112,11 @@ impl<'a> Scanner<'a> {
             _ => self.number()?,
         }
         Ok(&self.text[start..self.at])
+    }
+
+    /// Goes over the value at this place.
+    fn skip(&mut self) -> Result<(), Malformed> {
+        self.value().map(|_| ())
     }
 
     /// Calls `visit` with each key, as it is written, at the place of its value, which `visit` goes over.
@@ -250,7 +255,7 @@ impl<'a> Scanner<'a> {
                 let (before, mut found) = (selection.values.len(), false);
                 self.members(|scanner, key| {
                     if !same_key(key, name) {
-                        return scanner.value().map(|_| ());
+                        return scanner.skip();
                     }
                     // The last one of equal keys counts.
                     selection.values.truncate(before);
@@ -265,7 +270,7 @@ impl<'a> Scanner<'a> {
                 if i64::try_from(index) == Ok(*wanted) {
                     return scanner.select(rest, definite, selection);
                 }
-                scanner.value().map(|_| ())
+                scanner.skip()
             }),
             (Step::Wildcard, b'{') => {
                 let members = self.member_places()?;
@@ -283,10 +288,10 @@ impl<'a> Scanner<'a> {
                     _ => self.select_at(chosen, rest, selection),
                 }
             }
-            (Step::Wildcard, _) => self.value().map(|_| ()),
+            (Step::Wildcard, _) => self.skip(),
             _ => {
                 selection.failed |= definite;
-                self.value().map(|_| ())
+                self.skip()
             }
         }
     }
@@ -319,7 +324,7 @@ impl<'a> Scanner<'a> {
         let mut places = Vec::new();
         self.items(|scanner, _| {
             places.push(scanner.at);
-            scanner.value().map(|_| ())
+            scanner.skip()
         })?;
         Ok(places)
     }
@@ -337,7 +342,7 @@ impl<'a> Scanner<'a> {
                     places.push(scanner.at);
                 }
             }
-            scanner.value().map(|_| ())
+            scanner.skip()
         })?;
         Ok(places)
     }

@@ -92,6 +92,13 @@ pub(super) fn scalar(value: &str, out: &mut String) {
     }
 }
 
+/// Appends a comma, unless the array or object has just begun.
+pub(super) fn comma(out: &mut String) {
+    if !out.ends_with(['[', '{']) {
+        out.push(',');
+    }
+}
+
 /// Appends a text in quotes.
 pub(super) fn quoted(text: &str, out: &mut String) {
     out.push('"');
@@ -213,9 +220,7 @@ impl<'a> Writer<'a> {
         out.push('[');
         let mut item = start;
         while item < end {
-            if item > start {
-                out.push(',');
-            }
+            comma(out);
             self.write(item, out);
             item = self.nodes[item].end;
         }
@@ -231,7 +236,6 @@ impl<'a> Writer<'a> {
         }
         self.members[own..].sort_by_key(|member| self.nodes[*member].key);
         out.push('{');
-        let mut first = true;
         for place in own..self.members.len() {
             let member = self.members[place];
             let key = self.nodes[member].key;
@@ -239,10 +243,7 @@ impl<'a> Writer<'a> {
             if self.members.get(place + 1).is_some_and(|next| self.nodes[*next].key == key) {
                 continue;
             }
-            if !first {
-                out.push(',');
-            }
-            first = false;
+            comma(out);
             string(key.0, out);
             out.push(':');
             self.write(member, out);

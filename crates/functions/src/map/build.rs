@@ -10,7 +10,7 @@ use arrow::datatypes::DataType;
 use datafusion_common::Result;
 
 use crate::arguments::Arguments;
-use crate::array::build::{ElementAt, Ends};
+use crate::array::build::{ElementAt, Ends, part, range};
 use crate::array::keys::Keys;
 use crate::definition::failure;
 
@@ -22,18 +22,13 @@ pub(super) struct Maps<'a> {
     /// The keys and values of all rows: a slice of a longer column has those of other rows too.
     keys: ArrayRef,
     values: ArrayRef,
-    first: i32,
 }
 
 impl<'a> Maps<'a> {
     pub(super) fn new(arguments: &'a Arguments<'a>, argument: usize) -> Result<Self> {
         let array = arguments.array(argument).as_map_opt().ok_or_else(|| failure("a MAP is expected"))?;
-        let offsets = array.value_offsets();
-        let place = |offset: Option<&i32>| offset.and_then(|offset| usize::try_from(*offset).ok()).unwrap_or(0);
-        let (start, end) = (place(offsets.first()), place(offsets.last()));
-        let slice = |part: &ArrayRef| part.slice(start, end - start);
-        let (keys, values) = (slice(array.keys()), slice(array.values()));
-        Ok(Maps { arguments, argument, array, keys, values, first: offsets[0] })
+        let (keys, values) = (part(array.keys(), array.value_offsets()), part(array.values(), array.value_offsets()));
+        Ok(Maps { arguments, argument, array, keys, values })
     }
 
     /// The keys of all rows.
@@ -49,8 +44,7 @@ impl<'a> Maps<'a> {
     /// The places of a row's entries in `keys` and `values`; `None` for NULL.
     pub(super) fn range(&self, row: usize) -> Option<Range<usize>> {
         let row = self.arguments.index(self.argument, row);
-        let place = |row: usize| usize::try_from(self.array.value_offsets()[row] - self.first).ok();
-        self.array.is_valid(row).then(|| Some(place(row)?..place(row + 1)?)).flatten()
+        self.array.is_valid(row).then(|| range(self.array.value_offsets(), row))
     }
 }
 
