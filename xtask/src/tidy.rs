@@ -53,8 +53,25 @@ impl File {
         self.path.ends_with(".rs")
     }
 
+    fn is_test(&self) -> bool {
+        self.path.contains("/tests/") || self.path.ends_with("/tests.rs")
+    }
+
     fn place(&self, line: usize) -> String {
         format!("{}:{line}", self.path)
+    }
+
+    /// A problem at a position of the text.
+    fn problem(&self, at: usize, message: impl Into<String>) -> Problem {
+        Problem::new(self.place(source::line_of(&self.text, at)), message)
+    }
+
+    /// Writes a text into the file.
+    fn replace(&mut self, root: &Path, text: String) -> Result<(), String> {
+        let path = root.join(&self.path);
+        std::fs::write(&path, &text).map_err(|e| format!("{}: {e}", path.display()))?;
+        self.text = text;
+        Ok(())
     }
 }
 
@@ -76,10 +93,8 @@ pub(crate) fn run(root: &Path, bless: bool) -> Result<Vec<Problem>, String> {
     if bless {
         wrap_comments(root, &mut files)?;
         let lowered = lengths::bless(&files, &text_of(&files, RATCHET)?);
-        let path = root.join(RATCHET);
-        std::fs::write(&path, &lowered).map_err(|e| format!("{}: {e}", path.display()))?;
         if let Some(file) = files.iter_mut().find(|f| f.path == RATCHET) {
-            file.text = lowered;
+            file.replace(root, lowered)?;
         }
     }
     let architecture = text_of(&files, ARCHITECTURE)?;
@@ -102,9 +117,7 @@ fn wrap_comments(root: &Path, files: &mut [File]) -> Result<(), String> {
     for file in files.iter_mut().filter(|file| file.is_rust()) {
         let wrapped = comments::wrap(&file.text);
         if wrapped != file.text {
-            let path = root.join(&file.path);
-            std::fs::write(&path, &wrapped).map_err(|e| format!("{}: {e}", path.display()))?;
-            file.text = wrapped;
+            file.replace(root, wrapped)?;
         }
     }
     Ok(())

@@ -239,12 +239,6 @@ impl Plan {
     pub fn inputs(&self, id: StageId) -> impl Iterator<Item = &Exchange> {
         self.exchanges.iter().filter(move |e| e.to == id)
     }
-
-    /// Threads that the job needs.
-    #[must_use]
-    pub fn task_count(&self) -> u32 {
-        self.stages.iter().map(|s| s.parallelism).sum()
-    }
 }
 
 /// Stages, exchanges and parallelism, as `explain` shows them.

@@ -91,9 +91,7 @@ impl Comment<'_> {
     /// Neither empty nor a heading, a table or an indented line.
     fn is_prose(&self) -> bool {
         let text = self.text.strip_prefix(' ').unwrap_or(self.text);
-        !(text.is_empty()
-            || text.starts_with(['#', '|', ' ', '`']) && !text.starts_with('`')
-            || text.starts_with("```"))
+        !(text.is_empty() || text.starts_with(['#', '|', ' ']) || text.starts_with("```"))
     }
 
     /// Where a list's item begins, after `* ` or `1. `: the number of columns before its text.

@@ -1,7 +1,7 @@
 //! Leftovers: notes to oneself, paths of one machine, output of libraries to the terminal, tabs, and white
 //! space at the end of lines.
 
-use super::source::{line_of, mask, without_tests, words};
+use super::source::{mask, without_tests, words};
 use super::{File, Problem};
 
 // In pieces, so that the check does not find this file.
@@ -31,8 +31,7 @@ pub(crate) fn check(files: &[File]) -> Vec<Problem> {
 fn notes(file: &File, problems: &mut Vec<Problem>) {
     for note in NOTES {
         for at in words(&file.text, note) {
-            let place = file.place(line_of(&file.text, at));
-            problems.push(Problem::new(place, format!("'{note}' left behind: do it, or say in words what is missing")));
+            problems.push(file.problem(at, format!("'{note}' left behind: do it, or say in words what is missing")));
         }
     }
 }
@@ -43,8 +42,7 @@ fn machine_folders(file: &File, problems: &mut Vec<Problem>) {
         for (at, _) in file.text.match_indices(folder) {
             let before = file.text[..at].chars().next_back();
             if before.is_none_or(|c| !c.is_alphanumeric() && !"._-}/*~".contains(c)) {
-                let place = file.place(line_of(&file.text, at));
-                problems.push(Problem::new(place, format!("a path under '{folder}' exists on one machine only")));
+                problems.push(file.problem(at, format!("a path under '{folder}' exists on one machine only")));
             }
         }
     }
@@ -65,21 +63,18 @@ fn code(file: &File, is_library: bool, problems: &mut Vec<Problem>) {
     let masked = mask(&file.text);
     for unfinished in UNFINISHED {
         for at in words(&masked, unfinished) {
-            problems.push(Problem::new(file.place(line_of(&masked, at)), format!("'{unfinished}' left behind")));
+            problems.push(file.problem(at, format!("'{unfinished}' left behind")));
         }
     }
     let in_source = file.path.starts_with("crates/") && file.path.contains("/src/");
-    let is_test = file.path.ends_with("/tests.rs") || file.path.contains("/tests/");
-    if !is_library || !in_source || is_test {
+    if !is_library || !in_source || file.is_test() {
         return;
     }
     let program = without_tests(&masked);
     for output in OUTPUT {
         for at in words(&program, output) {
-            problems.push(Problem::new(
-                file.place(line_of(&program, at)),
-                format!("'{output}' in a library: return the value, or write to a `Write` that the caller gives"),
-            ));
+            let message = "in a library: return the value, or write to a `Write` that the caller gives";
+            problems.push(file.problem(at, format!("'{output}' {message}")));
         }
     }
 }

@@ -127,30 +127,14 @@ pub(crate) fn line_of(text: &str, at: usize) -> usize {
 
 /// The block in braces that opens first after `from`, braces included; `None` if a `;` comes before.
 pub(crate) fn block_after(masked: &str, from: usize) -> Option<Range<usize>> {
-    let bytes = masked.as_bytes();
-    let (mut nesting, mut open) = (0_i32, None);
-    for (at, byte) in bytes.iter().enumerate().skip(from) {
+    let mut nesting = 0_i32;
+    for (at, byte) in masked.bytes().enumerate().skip(from) {
         match byte {
             b'(' | b'[' => nesting += 1,
             b')' | b']' => nesting -= 1,
             b';' if nesting == 0 => return None,
-            b'{' if nesting == 0 => {
-                open = Some(at);
-                break;
-            }
+            b'{' if nesting == 0 => return Some(at..closing(masked, at)? + 1),
             _ => {}
-        }
-    }
-    let open = open?;
-    let mut depth = 0_i32;
-    for (at, byte) in bytes.iter().enumerate().skip(open) {
-        match byte {
-            b'{' => depth += 1,
-            b'}' => depth -= 1,
-            _ => {}
-        }
-        if depth == 0 {
-            return Some(open..at + 1);
         }
     }
     None

@@ -1,6 +1,6 @@
 //! Words of the project's own where the field has a standard term: each costs a reader a guess.
 
-use super::source::{line_of, words};
+use super::source::words;
 use super::{File, Problem};
 
 /// Words, and what to write instead. In pieces, so that the check does not find this file.
@@ -28,8 +28,7 @@ pub(crate) fn check(files: &[File]) -> Vec<Problem> {
         let text = file.text.to_ascii_lowercase();
         for (term, instead) in TERMS {
             for at in words(&text, term) {
-                let place = file.place(line_of(&text, at));
-                problems.push(Problem::new(place, format!("'{term}' is not a term of the field: {instead}")));
+                problems.push(file.problem(at, format!("'{term}' is not a term of the field: {instead}")));
             }
         }
     }

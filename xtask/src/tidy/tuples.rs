@@ -21,7 +21,7 @@ struct Found {
 pub(crate) fn check(files: &[File]) -> Vec<Problem> {
     let mut problems = Vec::new();
     let mut unneeded: Vec<&str> = KNOWN.to_vec();
-    for found in files.iter().filter(|file| file.is_rust() && !is_test(&file.path)).flat_map(found) {
+    for found in files.iter().filter(|file| file.is_rust() && !file.is_test()).flat_map(found) {
         unneeded.retain(|name| *name != found.name);
         if !KNOWN.contains(&found.name.as_str()) {
             let message = format!("'{}' is a tuple of more than {MEMBERS_MAX}: give its members names", found.declared);
@@ -32,10 +32,6 @@ pub(crate) fn check(files: &[File]) -> Vec<Problem> {
     problems
         .extend(unneeded.into_iter().map(|name| Problem::new("xtask/src/tidy/tuples.rs", format!("{name} {message}"))));
     problems
-}
-
-fn is_test(path: &str) -> bool {
-    path.contains("/tests/") || path.ends_with("/tests.rs")
 }
 
 fn found(file: &File) -> Vec<Found> {

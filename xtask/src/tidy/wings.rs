@@ -1,7 +1,7 @@
 //! Direction of imports between the wings of `crates/runtime`: a module imports from its own wing and from
 //! lower ones. Tests follow the same rule.
 
-use super::source::{is_word, line_of, mask, word_at, words};
+use super::source::{is_word, mask, word_at, words};
 use super::{File, Problem};
 
 const SOURCE: &str = "crates/runtime/src/";
@@ -47,13 +47,13 @@ fn check_module(file: &File, own: usize, depth: usize, problems: &mut Vec<Proble
             }
             None => format!("`crate::{name}` is in no wing: name the module that has it"),
         };
-        problems.push(Problem::new(file.place(line_of(&masked, at)), message));
+        problems.push(file.problem(at, message));
     }
     // Shorter ones stay in the wing.
     let climb = vec!["super"; depth].join("::");
     for (at, _) in masked.match_indices(&climb).filter(|(at, _)| is_start(&masked, *at)) {
         let message = format!("`{climb}` leaves the wing: write `crate::` and the name of the wing");
-        problems.push(Problem::new(file.place(line_of(&masked, at)), message));
+        problems.push(file.problem(at, message));
     }
 }
 
