@@ -26,7 +26,6 @@ use serde_json::json;
 use signal_hook::consts::{SIGINT, SIGTERM};
 
 use self::control::Control;
-use self::formulas::Sql;
 use crate::arguments;
 use crate::arguments::{OschedCommand, OschedRun, OschedSwitch};
 use crate::client::token;
@@ -105,7 +104,7 @@ fn schedule(arguments: &OschedRun) -> Result<(), Failure> {
     let environment = Environment {
         clock: Arc::clone(&clock),
         kernel,
-        formulas: Box::new(Sql),
+        formulas: formulas::compile,
         guardian: guardian_of,
         drivers,
         dry_run: arguments.dry_run,
@@ -231,7 +230,7 @@ fn check(source: Option<&str>) -> Result<()> {
     let config = configuration(source)?;
     let drivers = config.targets.iter().map(driver::of).collect::<Result<Vec<_>>>()?;
     let clock: Arc<dyn Clock> = Arc::new(SystemClock::new());
-    let checked = anabranch_osched::run::check(&config, drivers, &Sql, &kernel, &clock)?;
+    let checked = anabranch_osched::run::check(&config, drivers, formulas::compile, &kernel, &clock)?;
     output.line("")?;
     checked.iter().try_for_each(|line| output.line(line))
 }

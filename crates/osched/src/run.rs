@@ -55,7 +55,7 @@ pub struct Osched {
     clock: Arc<dyn Clock>,
     kernel: Proc,
     machine: Machine,
-    formulas: Box<dyn Formulas>,
+    formulas: Formulas,
     guardian: fn(&Path) -> Command,
     targets: Vec<Watched>,
     policies: Vec<Applied>,
@@ -118,7 +118,7 @@ impl Osched {
         let machine = Machine::of(&kernel, label);
         let policies = config.policies.into_iter().enumerate();
         let policies = policies
-            .map(|(index, config)| applied(index, config, formulas.as_ref(), &machine, &mut targets))
+            .map(|(index, config)| applied(index, config, formulas, &machine, &mut targets))
             .collect::<Result<Vec<_>>>()?;
         let (ordering, orders) = channel();
         let trigger = kernel.trigger(PRESSURE_MIN, PRESSURE_WINDOW).ok();
@@ -437,7 +437,7 @@ impl Osched {
             return Err(Error::user(format!("there is no policy '{name}'")).remedy(remedy));
         };
         let Osched { policies, formulas, targets, .. } = self;
-        policies[at].switch(priority, formulas.as_ref(), targets)?;
+        policies[at].switch(priority, *formulas, targets)?;
         policies[at].due_at = Nanos(0);
         Ok(())
     }

@@ -22,16 +22,16 @@ use std::fmt;
 use anabranch_model::{Error, Result, nearest};
 use anabranch_schedule::{Scale, Schedule, ThreadId};
 
+use self::nice::Nice;
 use self::weights::Weights;
 use crate::kernel::{Change, Hierarchy, Machine, Needs, State, ThreadValue};
 
 /// Brings priorities into the range of a mechanism.
 pub trait Translator: Send {
-    /// One of [`NAMES`].
-    fn name(&self) -> &'static str;
-
-    /// What of the machine its plans depend on.
-    fn needs(&self) -> Needs;
+    /// What of the machine its plans depend on, besides threads.
+    fn needs(&self) -> Needs {
+        Needs::default()
+    }
 
     /// What to write so that the threads compete as the schedule says, in this order. Empty if they do
     /// already. Threads that the state does not have are left out, and so are those of real-time classes and
@@ -135,11 +135,11 @@ pub fn by_name(name: &str, options: &Options, machine: &Machine) -> Result<Box<d
         (_, wanted) => Err(groups_missing(&wanted.map_or_else(|| "v1 or v2".to_owned(), |wanted| wanted.to_string()))),
     };
     Ok(match name {
-        "nice" => Box::new(nice::Nice::new(options)),
-        "groups" => Box::new(Weights::new("groups", hierarchy(None)?, options)),
-        "both" => Box::new(Weights::new("both", hierarchy(None)?, options)),
-        "shares" => Box::new(Weights::new("shares", hierarchy(Some(Hierarchy::V1))?, options)),
-        "weight" => Box::new(Weights::new("weight", hierarchy(Some(Hierarchy::V2))?, options)),
+        "nice" => Box::new(Nice::new(options)),
+        "groups" => Box::new(Weights::new(hierarchy(None)?, options, None)),
+        "both" => Box::new(Weights::new(hierarchy(None)?, options, Some(Nice::new(options)))),
+        "shares" => Box::new(Weights::new(hierarchy(Some(Hierarchy::V1))?, options, None)),
+        "weight" => Box::new(Weights::new(hierarchy(Some(Hierarchy::V2))?, options, None)),
         "quota" => hierarchy(None).map(|_| Box::new(quota::QuotaOfGroups::new(options)))?,
         "idle-groups" => hierarchy(None).map(|_| Box::new(class::IdleGroups::new(options)))?,
         "class" => Box::new(class::ClassOfThreads::new(options)),

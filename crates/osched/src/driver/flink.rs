@@ -207,7 +207,7 @@ impl Driver for Flink {
         {
             notices.push(error.to_string());
         }
-        (self.unknown, self.notices, self.is_stale) = (self.reporters.unknown().clone(), notices, !are_all);
+        (self.unknown, self.notices, self.is_stale) = (self.reporters.unknown.clone(), notices, !are_all);
         Ok(self.built.graph.clone())
     }
 
@@ -222,7 +222,7 @@ impl Driver for Flink {
         }
         let read = self.reporters.read(&self.reporter_http, &self.built.vertices, &self.built.places, &mut readings);
         // A TaskManager that comes again may have another port.
-        self.is_stale |= read.is_err() || self.reporters.unknown().iter().any(|place| !self.unknown.contains(place));
+        self.is_stale |= read.is_err() || self.reporters.unknown.iter().any(|place| !self.unknown.contains(place));
         read.map(|()| readings)
     }
 

@@ -119,7 +119,7 @@ impl Storm {
     fn await_first_push(&mut self) -> Result<()> {
         let mut before = 0;
         while !self.patience.is_zero() {
-            let changes = lock(&self.store).changes();
+            let changes = lock(&self.store).changes;
             if changes > 0 && changes == before && self.have_all_pushed()? {
                 self.patience = Duration::ZERO;
                 break;
@@ -138,7 +138,7 @@ impl Storm {
             hosts.iter().flat_map(|host| &host.threads.threads).filter_map(|of| executor::executor(&of.name));
         Ok(executors.all(|of| {
             line::is_internal(&of.component)
-                || store.topologies().values().any(|topology| topology.has(&of.component, of.tasks.clone()))
+                || store.topologies.values().any(|topology| topology.has(&of.component, of.tasks.clone()))
         }))
     }
 
@@ -170,15 +170,15 @@ impl Driver for Storm {
         self.has_processes = !hosts.is_empty();
         let mut store = lock(&self.store);
         store.forget_gone(self.clock.now());
-        self.changes = store.changes();
-        self.built = graph::build(store.topologies(), &hosts, &self.inputs);
+        self.changes = store.changes;
+        self.built = graph::build(&store.topologies, &hosts, &self.inputs);
         Ok(self.built.graph.clone())
     }
 
     fn read(&mut self, now: Nanos) -> Result<Readings> {
         let own_now = self.clock.now();
         let store = lock(&self.store);
-        if let Some(newest) = store.newest().filter(|newest| own_now.since(*newest) > SILENT.as_nanos() as u64) {
+        if let Some(newest) = store.newest.filter(|newest| own_now.since(*newest) > SILENT.as_nanos() as u64) {
             let error = Error::outside(format!("no metrics have come for {} s", own_now.since(newest) / 1_000_000_000));
             return Err(error.at(format!("graphite port {}", self.graphite.address())).remedy(
                 "check that the topology runs, and that its Graphite reporter has this address \
@@ -187,7 +187,7 @@ impl Driver for Storm {
         }
         let mut readings = Readings { at: now, values: Vec::new() };
         for (index, place) in self.built.places.iter().enumerate() {
-            if let Some(topology) = store.topologies().get(&place.topology) {
+            if let Some(topology) = store.topologies.get(&place.topology) {
                 add(TaskIndex(index), place, topology, (self.read_until, own_now), &mut readings);
             }
         }
@@ -198,7 +198,7 @@ impl Driver for Storm {
     fn offers(&self) -> Vec<Metric> {
         let store = lock(&self.store);
         let mut offers = BTreeSet::new();
-        for values in store.topologies().values().flat_map(|topology| topology.tasks.values()) {
+        for values in store.topologies.values().flat_map(|topology| topology.tasks.values()) {
             offers.extend(values.queue_rows.map(|_| Metric::QueueRows));
             offers.extend(values.queued_ms.map(|_| Metric::QueuedMs));
             offers.extend(values.queue_share.map(|_| Metric::QueueShare));
@@ -209,7 +209,7 @@ impl Driver for Storm {
     }
 
     fn is_stale(&self) -> bool {
-        self.changes != lock(&self.store).changes() || self.local.is_incomplete()
+        self.changes != lock(&self.store).changes || self.local.is_incomplete()
     }
 
     fn left_alone(&self) -> Vec<String> {
@@ -218,7 +218,7 @@ impl Driver for Storm {
 
     fn advice(&self) -> Vec<String> {
         let mut advice = Vec::new();
-        if lock(&self.store).newest().is_none() {
+        if lock(&self.store).newest.is_none() {
             let address = self.graphite.address();
             advice.push("no metrics have come yet; add to storm.yaml or to the topology's configuration:".to_owned());
             advice.extend(reporter_lines(address));

@@ -44,7 +44,7 @@ pub(super) struct Applied {
 }
 
 /// The policy that a configuration names.
-pub(super) fn policy_of(config: &PolicyConfig, formulas: &dyn Formulas) -> Result<Box<dyn Policy>> {
+pub(super) fn policy_of(config: &PolicyConfig, formulas: Formulas) -> Result<Box<dyn Policy>> {
     if !config.command.is_empty() {
         return Ok(Box::new(Program::new(&config.command, config.level.unwrap_or(Level::Task))));
     }
@@ -52,7 +52,7 @@ pub(super) fn policy_of(config: &PolicyConfig, formulas: &dyn Formulas) -> Resul
     if is_name(text) {
         return by_name(text, config.seed);
     }
-    let formula = formulas.compile(text)?;
+    let formula = formulas(text)?;
     Ok(Box::new(FormulaPolicy::new(formula, text.clone(), config.level.unwrap_or(Level::Task))))
 }
 
@@ -134,7 +134,7 @@ impl Applied {
     }
 
     /// Decides by something else from now on.
-    pub(super) fn switch(&mut self, priority: &str, formulas: &dyn Formulas, targets: &mut [Watched]) -> Result<()> {
+    pub(super) fn switch(&mut self, priority: &str, formulas: Formulas, targets: &mut [Watched]) -> Result<()> {
         let config = PolicyConfig { priority: Some(priority.to_owned()), command: Vec::new(), ..self.config.clone() };
         let policy = policy_of(&config, formulas)?;
         let is_of = |watched: &&mut Watched| watched.failure().is_none() && config.targets.contains(&watched.name);
@@ -190,7 +190,7 @@ impl Applied {
         PolicyStatus {
             name: self.config.name.clone(),
             priority: self.policy.name().to_owned(),
-            translator: self.translator.name().to_owned(),
+            translator: self.config.translator().to_owned(),
             active: self.active,
             failure: self.failure.as_ref().map(ToString::to_string),
             goal: (goal != Goal::None).then(|| goal.name().to_owned()),

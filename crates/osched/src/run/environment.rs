@@ -10,11 +10,9 @@ use anabranch_schedule::Formula;
 use crate::driver::Driver;
 use crate::kernel::Proc;
 
-/// Compiles expressions: what SQL means is not known here.
-pub trait Formulas: Send {
-    /// The expression over metrics of one node. Errors: it is wrong, or names a metric that does not exist.
-    fn compile(&self, expression: &str) -> Result<Box<dyn Formula>>;
-}
+/// Compiles an expression over metrics of one node: what SQL means is not known here. Errors: the expression
+/// is wrong, or names a metric that does not exist.
+pub type Formulas = fn(&str) -> Result<Formula>;
 
 /// What the loop needs of its process.
 pub struct Environment {
@@ -23,7 +21,7 @@ pub struct Environment {
     /// The kernel.
     pub kernel: Proc,
     /// For policies that are expressions.
-    pub formulas: Box<dyn Formulas>,
+    pub formulas: Formulas,
     /// The command of a process that watches over a journal.
     pub guardian: fn(&Path) -> Command,
     /// Drivers of the targets, in the order of the configuration.

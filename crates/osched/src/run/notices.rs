@@ -35,7 +35,7 @@ impl Osched {
     pub(super) fn tell_left_alone(&mut self) {
         let of = |watched: &Watched| {
             let of_target = |text: &String| format!("target '{}': {text}", watched.name);
-            watched.left_alone().iter().map(of_target).collect::<Vec<_>>()
+            watched.left_alone.iter().map(of_target).collect::<Vec<_>>()
         };
         for text in self.targets.iter().flat_map(of).collect::<Vec<_>>() {
             if self.told.insert(text.clone()) {

@@ -18,7 +18,7 @@ use crate::kernel::Proc;
 pub fn check(
     config: &Config,
     drivers: Vec<Box<dyn Driver>>,
-    formulas: &dyn Formulas,
+    formulas: Formulas,
     kernel: &Proc,
     clock: &Arc<dyn Clock>,
 ) -> Result<Vec<String>> {
@@ -30,10 +30,10 @@ pub fn check(
         }
         let status = watched.status();
         let counts = format!("{} queries, {} tasks, {} threads", status.queries, status.tasks, status.threads);
-        let offered: Vec<&str> = watched.offers().iter().map(|metric| metric.name()).collect();
+        let offered: Vec<&str> = watched.offers.iter().map(|metric| metric.name()).collect();
         lines.push(format!("target {} ({}): {counts}", target.name, target.engine.name()));
         lines.push(format!("  it reports {}", offered.join(", ")));
-        lines.extend(watched.left_alone().iter().chain(watched.advice()).map(|line| format!("  {line}")));
+        lines.extend(watched.left_alone.iter().chain(&watched.advice).map(|line| format!("  {line}")));
         for policy in config.policies.iter().filter(|policy| policy.targets.contains(&target.name)) {
             let prepared = policy_of(policy, formulas).and_then(|of| prepare(policy, of.as_ref(), &mut watched));
             lines.push(match prepared {

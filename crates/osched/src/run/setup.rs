@@ -46,7 +46,7 @@ pub(super) fn watched(
 pub(super) fn applied(
     index: usize,
     config: PolicyConfig,
-    formulas: &dyn Formulas,
+    formulas: Formulas,
     machine: &Machine,
     targets: &mut [Watched],
 ) -> Result<Applied> {

@@ -45,9 +45,11 @@ pub(super) struct Watched {
     reader: Reader,
     clock: Arc<dyn Clock>,
     pub(super) graph: Graph,
-    offers: BTreeSet<Metric>,
-    advice: Vec<String>,
-    left_alone: Vec<String>,
+    pub(super) offers: BTreeSet<Metric>,
+    /// Lines for the engine's configuration that would make it report more.
+    pub(super) advice: Vec<String>,
+    /// What the driver leaves alone, and why.
+    pub(super) left_alone: Vec<String>,
     window: Window,
     /// What policies need, by the level at which they look.
     needs: BTreeMap<Level, BTreeSet<Metric>>,
@@ -130,20 +132,6 @@ impl Watched {
     /// The nodes of a level with their metrics, of the last reading.
     pub(super) fn at(&self, level: Level) -> Option<&(Nodes, Metrics)> {
         self.seen.get(&level)
-    }
-
-    /// Lines for the engine's configuration that would make it report more.
-    pub(super) fn advice(&self) -> &[String] {
-        &self.advice
-    }
-
-    /// What the driver leaves alone, and why.
-    pub(super) fn left_alone(&self) -> &[String] {
-        &self.left_alone
-    }
-
-    pub(super) fn offers(&self) -> &BTreeSet<Metric> {
-        &self.offers
     }
 
     /// One provider for each level computes what all policies need, and what views show. What is missing is

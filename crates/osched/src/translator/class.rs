@@ -23,14 +23,6 @@ impl ClassOfThreads {
 }
 
 impl Translator for ClassOfThreads {
-    fn name(&self) -> &'static str {
-        "class"
-    }
-
-    fn needs(&self) -> Needs {
-        Needs::default()
-    }
-
     fn plan(&mut self, schedule: &Schedule, scale: Scale, state: &State) -> Vec<Write> {
         let threads = ranked(schedule, state);
         let range = Range { worst: 0, best: self.policies.len() as i64 - 1 };
@@ -58,10 +50,6 @@ impl IdleGroups {
 }
 
 impl Translator for IdleGroups {
-    fn name(&self) -> &'static str {
-        "idle-groups"
-    }
-
     fn needs(&self) -> Needs {
         Needs { groups: true, usage: false }
     }

@@ -4,7 +4,7 @@
 use anabranch_schedule::{Range, Scale, Schedule, normalize};
 
 use super::{Options, Ranked, Translator, Write, priorities, ranked, write};
-use crate::kernel::{Needs, State, ThreadValue};
+use crate::kernel::{State, ThreadValue};
 
 pub(super) struct Nice {
     range: Range,
@@ -42,14 +42,6 @@ fn are_alike(priorities: &[f64]) -> bool {
 }
 
 impl Translator for Nice {
-    fn name(&self) -> &'static str {
-        "nice"
-    }
-
-    fn needs(&self) -> Needs {
-        Needs::default()
-    }
-
     fn plan(&mut self, schedule: &Schedule, scale: Scale, state: &State) -> Vec<Write> {
         self.plan_of(&ranked(schedule, state), scale)
     }

@@ -24,10 +24,6 @@ impl QuotaOfGroups {
 }
 
 impl Translator for QuotaOfGroups {
-    fn name(&self) -> &'static str {
-        "quota"
-    }
-
     fn needs(&self) -> Needs {
         Needs { groups: true, usage: false }
     }

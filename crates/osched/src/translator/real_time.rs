@@ -94,10 +94,6 @@ impl RealTime {
 }
 
 impl Translator for RealTime {
-    fn name(&self) -> &'static str {
-        "real-time"
-    }
-
     fn needs(&self) -> Needs {
         Needs { groups: false, usage: true }
     }

@@ -7,7 +7,7 @@ use anabranch_schedule::{Scale, Schedule};
 
 use super::spread::{differs, spread};
 use super::{Options, Translator, Write, priorities, ranked, write};
-use crate::kernel::{Machine, Needs, State, ThreadValue};
+use crate::kernel::{Machine, State, ThreadValue};
 
 pub(super) struct Slice {
     range_ms: (f64, f64),
@@ -25,14 +25,6 @@ impl Slice {
 }
 
 impl Translator for Slice {
-    fn name(&self) -> &'static str {
-        "slice"
-    }
-
-    fn needs(&self) -> Needs {
-        Needs::default()
-    }
-
     fn plan(&mut self, schedule: &Schedule, scale: Scale, state: &State) -> Vec<Write> {
         let threads = ranked(schedule, state);
         let slices = spread(&priorities(&threads), self.range_ms, scale);

@@ -16,7 +16,6 @@ use super::{Options, Ranked, Translator, Write, ranked};
 use crate::kernel::{GroupValue, Hierarchy, Needs, State};
 
 pub(super) struct Weights {
-    name: &'static str,
     hierarchy: Hierarchy,
     factors: (f64, f64),
     mark: String,
@@ -25,10 +24,9 @@ pub(super) struct Weights {
 }
 
 impl Weights {
-    /// The translator of this name, for groups of a version.
-    pub(super) fn new(name: &'static str, hierarchy: Hierarchy, options: &Options) -> Weights {
-        let nice = (name == "both").then(|| Nice::new(options));
-        Weights { name, hierarchy, factors: options.weight, mark: options.mark.clone(), nice }
+    /// For groups of a version.
+    pub(super) fn new(hierarchy: Hierarchy, options: &Options, nice: Option<Nice>) -> Weights {
+        Weights { hierarchy, factors: options.weight, mark: options.mark.clone(), nice }
     }
 
     fn plan_of(&self, units: &[Unit], scale: Scale, state: &State) -> Vec<Write> {
@@ -52,10 +50,6 @@ impl Weights {
 }
 
 impl Translator for Weights {
-    fn name(&self) -> &'static str {
-        self.name
-    }
-
     fn needs(&self) -> Needs {
         Needs { groups: true, usage: false }
     }

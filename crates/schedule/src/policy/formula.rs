@@ -7,18 +7,19 @@ use super::{Policy, column};
 use crate::{Level, Metric, Metrics, Nodes};
 
 /// An expression over metrics.
-pub trait Formula: Send {
+pub struct Formula {
     /// The metrics that it reads.
-    fn metrics(&self) -> Vec<Metric>;
-
-    /// Its values, one per node. `columns` are in the order of [`Formula::metrics`], one value per node each,
+    pub metrics: Vec<Metric>,
+    /// Its values, one per node, of columns in the order of the metrics. Those have one value per node, too,
     /// NaN where a metric is not known. Errors: the expression fails on these values.
-    fn evaluate(&self, columns: &[Vec<f64>]) -> Result<Vec<f64>>;
+    pub evaluate: Box<Evaluate>,
 }
+
+type Evaluate = dyn FnMut(&[Vec<f64>]) -> Result<Vec<f64>> + Send;
 
 /// A policy whose priorities are the values of a formula.
 pub struct FormulaPolicy {
-    formula: Box<dyn Formula>,
+    formula: Formula,
     text: String,
     level: Level,
 }
@@ -26,7 +27,7 @@ pub struct FormulaPolicy {
 impl FormulaPolicy {
     /// A policy of a formula, which `text` shows to people.
     #[must_use]
-    pub fn new(formula: Box<dyn Formula>, text: impl Into<String>, level: Level) -> Self {
+    pub fn new(formula: Formula, text: impl Into<String>, level: Level) -> Self {
         FormulaPolicy { formula, text: text.into(), level }
     }
 }
@@ -41,14 +42,14 @@ impl Policy for FormulaPolicy {
     }
 
     fn needs(&self) -> Vec<Metric> {
-        self.formula.metrics()
+        self.formula.metrics.clone()
     }
 
     fn priorities(&mut self, nodes: &Nodes, metrics: &Metrics) -> Result<Vec<f64>> {
         let place = || format!("priority = \"{}\"", self.text);
         let columns: Result<Vec<Vec<f64>>> =
-            self.formula.metrics().iter().map(|metric| Ok(column(self, metrics, *metric)?.to_vec())).collect();
-        let values = self.formula.evaluate(&columns?).map_err(|error| error.at(place()))?;
+            self.formula.metrics.iter().map(|metric| Ok(column(self, metrics, *metric)?.to_vec())).collect();
+        let values = (self.formula.evaluate)(&columns?).map_err(|error| error.at(place()))?;
         if values.len() != nodes.len() {
             let message = format!("the formula gave {} values for {} nodes", values.len(), nodes.len());
             return Err(Error::internal(message).at(place()));

@@ -90,24 +90,17 @@ fn an_answer_counts_for_three_periods_and_then_all_are_equal() {
 }
 
 /// Twice the queue less the age: what a user would write in SQL.
-struct Twice;
-
-impl Formula for Twice {
-    fn metrics(&self) -> Vec<Metric> {
-        vec![Metric::QueueRows, Metric::AgeMs]
+fn twice(columns: &[Vec<f64>]) -> Result<Vec<f64>> {
+    if columns[0].iter().any(|rows| *rows < 0.0) {
+        return Err(Error::user("a queue is below zero"));
     }
-
-    fn evaluate(&self, columns: &[Vec<f64>]) -> Result<Vec<f64>> {
-        if columns[0].iter().any(|rows| *rows < 0.0) {
-            return Err(Error::user("a queue is below zero"));
-        }
-        Ok(columns[0].iter().zip(&columns[1]).map(|(rows, age)| 2.0 * rows - age).collect())
-    }
+    Ok(columns[0].iter().zip(&columns[1]).map(|(rows, age)| 2.0 * rows - age).collect())
 }
 
 #[test]
 fn a_formula_gets_its_columns_in_order_and_its_errors_name_it() {
-    let mut policy = FormulaPolicy::new(Box::new(Twice), "2 * queue_rows - age_ms", Level::Operator);
+    let formula = Formula { metrics: vec![Metric::QueueRows, Metric::AgeMs], evaluate: Box::new(twice) };
+    let mut policy = FormulaPolicy::new(formula, "2 * queue_rows - age_ms", Level::Operator);
     assert_eq!((policy.level(), policy.needs().len()), (Level::Operator, 2));
     let columns = |first: f64| {
         let (rows, ages) = (vec![first, 1.0, 2.0, 3.0], vec![5.0, 6.0, 7.0, 8.0]);

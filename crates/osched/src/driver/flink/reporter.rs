@@ -57,7 +57,7 @@ pub(super) struct Reporters {
     /// What was seen at the last read.
     seen: BTreeSet<Reported>,
     /// Tasks that the graph does not have, at the last read.
-    unknown: BTreeSet<Place>,
+    pub(super) unknown: BTreeSet<Place>,
     /// Samples of the last read that do not say which task they are about.
     unlabelled: usize,
 }
@@ -77,11 +77,6 @@ impl Reporters {
 
     pub(super) fn is_empty(&self) -> bool {
         self.scrapers.is_empty()
-    }
-
-    /// Tasks of the last read that the graph does not have.
-    pub(super) fn unknown(&self) -> &BTreeSet<Place> {
-        &self.unknown
     }
 
     /// The metrics that the last read had values of.

@@ -43,11 +43,12 @@ pub(super) struct Topology {
 #[derive(Debug, Default)]
 pub(super) struct Store {
     /// By identifier.
-    topologies: BTreeMap<String, Topology>,
+    pub(super) topologies: BTreeMap<String, Topology>,
     values: usize,
     /// Grows with each task and each edge that was not known, and when a topology is gone.
-    changes: u64,
-    newest: Option<Nanos>,
+    pub(super) changes: u64,
+    /// When the last value came.
+    pub(super) newest: Option<Nanos>,
 }
 
 impl Store {
@@ -98,19 +99,6 @@ impl Store {
             self.values =
                 self.topologies.values().flat_map(|topology| topology.tasks.values()).map(TaskValues::len).sum();
         }
-    }
-
-    pub(super) fn topologies(&self) -> &BTreeMap<String, Topology> {
-        &self.topologies
-    }
-
-    pub(super) fn changes(&self) -> u64 {
-        self.changes
-    }
-
-    /// When the last value came.
-    pub(super) fn newest(&self) -> Option<Nanos> {
-        self.newest
     }
 }
 
@@ -182,9 +170,9 @@ mod tests {
         }
         assert!(!add(&mut store, 1, VALUES_MAX, 1) && !add(&mut store, 2, 1, 1), "no room");
         assert!(add(&mut store, 1, 5, 1), "what is known is kept up to date");
-        let changes = store.changes();
+        let changes = store.changes;
         let later = GONE.as_nanos() as u64 + 1;
         assert!(add(&mut store, 2, 1, later + 1), "the silent topology has made room");
-        assert!(store.topologies().len() == 1 && store.values == 1 && store.changes() > changes);
+        assert!(store.topologies.len() == 1 && store.values == 1 && store.changes > changes);
     }
 }

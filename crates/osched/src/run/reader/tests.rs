@@ -8,12 +8,12 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::sync::mpsc::{Receiver, Sender};
 
 use anabranch_model::{ManualClock, SystemClock, pause};
-use anabranch_schedule::{Formula, Operator, OperatorIndex, Query, QueryIndex, Role, Task, Thread};
+use anabranch_schedule::{Operator, OperatorIndex, Query, QueryIndex, Role, Task, Thread};
 
 use super::*;
 use crate::config::Config;
 use crate::run::watched::ANSWER_MAX;
-use crate::run::{Environment, Formulas, Osched};
+use crate::run::{Environment, Osched};
 
 /// Answers once for each message, and waits for the next one.
 struct Gated {
@@ -131,14 +131,6 @@ fn tasks_whose_threads_cannot_be_distinguished_share_their_mean_processor_time()
     assert_eq!((of(Metric::CpuNs), of(Metric::WaitNs)), (vec![200.0, 200.0, 7.0], vec![20.0, 20.0, 1.0]));
 }
 
-struct NoFormulas;
-
-impl Formulas for NoFormulas {
-    fn compile(&self, expression: &str) -> Result<Box<dyn Formula>> {
-        Err(Error::user(format!("no formulas here: {expression}")))
-    }
-}
-
 /// A scheduler that writes nothing. Its machine does not tell of pressure, so it decides at each period.
 fn start(targets: &[&str], drivers: Vec<Box<dyn Driver>>, clock: &Arc<ManualClock>) -> Result<Osched> {
     let target = |name: &&str| format!("[[target]]\nname = '{name}'\nengine = 'process'\nprocess = '1'\n");
@@ -148,7 +140,7 @@ fn start(targets: &[&str], drivers: Vec<Box<dyn Driver>>, clock: &Arc<ManualCloc
     let environment = Environment {
         clock: Arc::clone(clock) as Arc<dyn Clock>,
         kernel: Proc::at("/sys/kernel", kernel.cgroups().clone()),
-        formulas: Box::new(NoFormulas),
+        formulas: |expression| Err(Error::user(format!("no formulas here: {expression}"))),
         guardian: |_: &Path| Command::new("true"),
         drivers,
         dry_run: true,
