@@ -16,7 +16,7 @@ use std::time::Duration;
 
 use anabranch_model::{LatencySummary, Result};
 
-use crate::contestant::{Contestant, program};
+use crate::contestant::{Contestant, RunResult, program};
 use crate::limit::json::FieldScan;
 use crate::measure::{Measurement, measure};
 use crate::report::{Section, Table};
@@ -68,12 +68,11 @@ impl Scale {
         Scale {
             events: 100_000,
             keys: 2_000_000,
-            distinct_keys: 1_000_000,
             rounds: 5_000,
             repeat: 10,
             repetitions: 3,
             latency_duration: Duration::from_millis(1500),
-            seed,
+            ..Scale::full(seed)
         }
     }
 }
@@ -93,13 +92,7 @@ pub(crate) fn main_job(scale: Scale) -> Result<Section> {
         program("floor: cut into records only", move || limit::newline::cut(&cut.json)),
         program("floor: newline scan only", move || limit::newline::scan(&scan.json)),
     ];
-    for workers in [1, 2] {
-        let events = shared();
-        contestants.push(program(timely(workers), move || peer::timely::main_job(&events, workers)));
-    }
-    for parallelism in [1, 2] {
-        contestants.push(engine::main_job(&events, parallelism)?);
-    }
+    contestants.extend(timely_and_engine(&events, peer::timely::main_job, engine::main_job)?);
     let bytes = events.json.bytes().len() as u64 / events.count().max(1);
     section(
         "Main job: JSON, filter, join, count per campaign and 10 s window",
@@ -135,13 +128,7 @@ pub(crate) fn grep(scale: Scale) -> Result<Section> {
         program("limit: by hand, line by line", move || limit::grep::by_line(&by_line)),
         program("floor: by hand, whole text at once", move || limit::grep::whole(&whole)),
     ];
-    for workers in [1, 2] {
-        let log = Arc::clone(&log);
-        contestants.push(program(timely(workers), move || peer::timely::grep(&log, workers)));
-    }
-    for parallelism in [1, 2] {
-        contestants.push(engine::grep(&log, parallelism)?);
-    }
+    contestants.extend(timely_and_engine(&log, peer::timely::grep, engine::grep)?);
     let bytes = log.text.bytes().len() as u64 / log.text.count().max(1);
     section(
         "Grep",
@@ -162,13 +149,7 @@ fn grouping_of(scale: Scale, distinct: u64) -> Result<Section> {
     let by_hand = Arc::clone(&keys);
     let mut contestants =
         vec![program("limit: by hand, linear probing", move || limit::keyed_count::keyed_count(&by_hand))];
-    for workers in [1, 2] {
-        let keys = Arc::clone(&keys);
-        contestants.push(program(timely(workers), move || peer::timely::keyed_count(&keys, workers)));
-    }
-    for parallelism in [1, 2] {
-        contestants.push(engine::grouping(&keys, parallelism)?);
-    }
+    contestants.extend(timely_and_engine(&keys, peer::timely::keyed_count, engine::grouping)?);
     section(
         &format!("Grouping: count per key, {} distinct keys", keys.distinct),
         format!("{} `int64` keys, uniform; the peers exchange them by key.", keys.count),
@@ -289,14 +270,28 @@ fn quantiles(LatencySummary { p50_us, p99_us, p999_us, max_us, .. }: LatencySumm
     format!("p50 {p50_us} µs, p99 {p99_us} µs, p99.9 {p999_us} µs, max {max_us} µs")
 }
 
-fn timely(workers: usize) -> String {
-    format!("peer: timely, {workers} worker{}", if workers == 1 { "" } else { "s" })
+/// Timely and the engine, each with one thread and with two.
+fn timely_and_engine<W: Send + Sync + 'static>(
+    workload: &Arc<W>,
+    timely: fn(&Arc<W>, usize) -> Result<RunResult>,
+    engine: fn(&Arc<W>, u32) -> Result<Contestant>,
+) -> Result<Vec<Contestant>> {
+    let mut contestants = Vec::new();
+    for (workers, plural) in [(1, ""), (2, "s")] {
+        let workload = Arc::clone(workload);
+        contestants
+            .push(program(format!("peer: timely, {workers} worker{plural}"), move || timely(&workload, workers)));
+    }
+    for parallelism in [1, 2] {
+        contestants.push(engine(workload, parallelism)?);
+    }
+    Ok(contestants)
 }
 
 fn section(
     title: &str,
     note: String,
-    mut contestants: Vec<Box<dyn Contestant>>,
+    mut contestants: Vec<Contestant>,
     limits: usize,
     scale: Scale,
 ) -> Result<Section> {

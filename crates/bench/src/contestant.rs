@@ -13,34 +13,21 @@ pub(crate) struct RunResult {
 
 /// A program in a comparison. Contestants of one comparison share a workload, and those that answer must
 /// agree.
-pub(crate) trait Contestant {
+pub(crate) struct Contestant {
     /// Name in the table: `limit: ...`, `peer: ...`, `engine: ...`.
-    fn name(&self) -> String;
+    pub(crate) name: String,
+    body: Box<dyn FnMut() -> Result<RunResult>>,
+}
 
+impl Contestant {
     /// Processes the whole workload once. Everything in here is measured, so the workload is generated
     /// before.
-    fn run(&mut self) -> Result<RunResult>;
-}
-
-struct Program<F> {
-    name: String,
-    body: F,
-}
-
-impl<F: FnMut() -> Result<RunResult>> Contestant for Program<F> {
-    fn name(&self) -> String {
-        self.name.clone()
-    }
-
-    fn run(&mut self) -> Result<RunResult> {
+    pub(crate) fn run(&mut self) -> Result<RunResult> {
         (self.body)()
     }
 }
 
 /// A contestant that consists of a function.
-pub(crate) fn program(
-    name: impl Into<String>,
-    body: impl FnMut() -> Result<RunResult> + 'static,
-) -> Box<dyn Contestant> {
-    Box::new(Program { name: name.into(), body })
+pub(crate) fn program(name: impl Into<String>, body: impl FnMut() -> Result<RunResult> + 'static) -> Contestant {
+    Contestant { name: name.into(), body: Box::new(body) }
 }

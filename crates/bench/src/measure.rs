@@ -73,10 +73,10 @@ impl Measurement {
 }
 
 /// Runs every contestant once unmeasured and then `repetitions` times, alternating. Fails if answers differ.
-pub(crate) fn measure(contestants: &mut [Box<dyn Contestant>], repetitions: u32) -> Result<Comparison> {
+pub(crate) fn measure(contestants: &mut [Contestant], repetitions: u32) -> Result<Comparison> {
     let mut measurements: Vec<Measurement> = Vec::with_capacity(contestants.len());
     for contestant in contestants.iter_mut() {
-        let name = contestant.name();
+        let name = contestant.name.clone();
         let result = contestant.run().map_err(|error| error.at(name.clone()))?;
         measurements.push(Measurement { name, result, samples: Vec::new() });
     }
@@ -167,7 +167,7 @@ mod tests {
     use super::*;
     use crate::contestant::program;
 
-    fn gives(name: &str, events: u64, result_hash: Option<u64>) -> Box<dyn Contestant> {
+    fn gives(name: &str, events: u64, result_hash: Option<u64>) -> Contestant {
         program(name, move || Ok(RunResult { events, result_hash }))
     }
 

@@ -15,7 +15,7 @@ use crate::workload::{Keys, LogLines};
 pub(crate) const INTERVAL: &str = "1 s";
 
 /// A workload without and with checkpoints, large enough that it takes some.
-fn pair(sql: &str, tables: &[Table], parallelism: u32) -> Result<Vec<Box<dyn Contestant>>> {
+fn pair(sql: &str, tables: &[Table], parallelism: u32) -> Result<Vec<Contestant>> {
     let plain = Query::new(sql, tables.to_vec(), parallelism, &[("checkpoint-interval", INTERVAL)])?;
     let durable = Query::new(sql, tables.to_vec(), parallelism, &[("checkpoint-interval", INTERVAL)])?;
     let (of_plain, of_durable) = (tables.to_vec(), tables.to_vec());
@@ -35,7 +35,7 @@ fn pair(sql: &str, tables: &[Table], parallelism: u32) -> Result<Vec<Box<dyn Con
 }
 
 /// The main job over JSON that is generated during the run: repeated events would be late.
-pub(crate) fn durable_main_job(rows: u64, parallelism: u32) -> Result<Vec<Box<dyn Contestant>>> {
+pub(crate) fn durable_main_job(rows: u64, parallelism: u32) -> Result<Vec<Contestant>> {
     let generator = format!(
         "'connector' = 'ad_events', 'format' = 'json', 'rows-per-second' = 'unlimited', 'number-of-rows' = '{rows}', \
          'start-time' = '2026-01-01 00:00:00'"
@@ -45,13 +45,13 @@ pub(crate) fn durable_main_job(rows: u64, parallelism: u32) -> Result<Vec<Box<dy
 }
 
 /// Keyed count, over keys that are read `repeat` times.
-pub(crate) fn durable_grouping(keys: &Keys, parallelism: u32, repeat: u64) -> Result<Vec<Box<dyn Contestant>>> {
+pub(crate) fn durable_grouping(keys: &Keys, parallelism: u32, repeat: u64) -> Result<Vec<Contestant>> {
     let source = MemorySource::batches(grouping::batches(keys)?).partitions(parallelism).repeat(repeat);
     pair(grouping::SQL, &[("bench_keys", Arc::new(source))], parallelism)
 }
 
 /// Grep, in lines that are read `repeat` times.
-pub(crate) fn durable_grep(log: &LogLines, parallelism: u32, repeat: u64) -> Result<Vec<Box<dyn Contestant>>> {
+pub(crate) fn durable_grep(log: &LogLines, parallelism: u32, repeat: u64) -> Result<Vec<Contestant>> {
     let pieces = log.text.pieces(parallelism as usize);
     let source = MemorySource::text(pieces, Format::Raw(Default::default())).partitions(parallelism).repeat(repeat);
     pair(&super::grep::sql(), &[("bench_lines", Arc::new(source))], parallelism)

@@ -14,7 +14,7 @@ use crate::contestant::{Contestant, RunResult, program};
 use crate::workload::{LogLines, PATTERN};
 
 /// Lines that match. The readers of each run divide the text into records, as the other programs do.
-pub(crate) fn grep(log: &Arc<LogLines>, parallelism: u32) -> Result<Box<dyn Contestant>> {
+pub(crate) fn grep(log: &Arc<LogLines>, parallelism: u32) -> Result<Contestant> {
     let query = Query::new(&sql(), tables(log, parallelism), parallelism, &[])?;
     let tables = tables(log, parallelism);
     Ok(program(format!("engine: SQL, parallelism {parallelism}"), move || {

@@ -22,7 +22,7 @@ CREATE TABLE results (id BIGINT, occurrences BIGINT) WITH ('connector' = 'bench_
 INSERT INTO results SELECT id, COUNT(*) AS occurrences FROM events GROUP BY id;";
 
 /// Count per key over the whole workload.
-pub(crate) fn grouping(keys: &Arc<Keys>, parallelism: u32) -> Result<Box<dyn Contestant>> {
+pub(crate) fn grouping(keys: &Arc<Keys>, parallelism: u32) -> Result<Contestant> {
     grouping_as(format!("engine: SQL, parallelism {parallelism}"), keys, parallelism, &[])
 }
 
@@ -32,7 +32,7 @@ pub(crate) fn grouping_as(
     keys: &Arc<Keys>,
     parallelism: u32,
     set: &[(&str, &str)],
-) -> Result<Box<dyn Contestant>> {
+) -> Result<Contestant> {
     let source = MemorySource::batches(batches(keys)?).partitions(parallelism);
     let tables: Vec<Table> = vec![("bench_keys", Arc::new(source))];
     let query = Query::new(SQL, tables.clone(), parallelism, set)?;

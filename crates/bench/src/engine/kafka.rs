@@ -54,12 +54,12 @@ impl Topic {
     }
 
     /// Reads the fields of all records and drops them.
-    pub(crate) fn dropped(&self) -> Result<Box<dyn Contestant>> {
+    pub(crate) fn dropped(&self) -> Result<Contestant> {
         dropped("engine: Kafka to blackhole", &self.sql(DROPPED), Vec::new())
     }
 
     /// Counts and largest values per page, kind and window.
-    pub(crate) fn windowed(&self) -> Result<Box<dyn Contestant>> {
+    pub(crate) fn windowed(&self) -> Result<Contestant> {
         let query = Query::new(&self.sql(SQL), Vec::new(), 1, &[])?;
         Ok(program("engine: Kafka, windowed aggregate", move || answer(&query, Vec::new())))
     }
@@ -71,12 +71,12 @@ impl Topic {
 }
 
 /// The same as [`Topic::dropped`], from memory.
-pub(crate) fn dropped_from_memory(lines: &Lines) -> Result<Box<dyn Contestant>> {
+pub(crate) fn dropped_from_memory(lines: &Lines) -> Result<Contestant> {
     let source = MemorySource::text(lines.pieces(1), Format::Json(JsonOptions::default()));
     dropped("engine: memory to blackhole", DROPPED, vec![("bench_events", Arc::new(source))])
 }
 
-fn dropped(name: &str, sql: &str, tables: Vec<Table>) -> Result<Box<dyn Contestant>> {
+fn dropped(name: &str, sql: &str, tables: Vec<Table>) -> Result<Contestant> {
     let query = Query::new(sql, tables.clone(), 1, &[])?;
     Ok(program(name, move || Ok(RunResult { events: query.run(tables.clone())?.0, result_hash: None })))
 }

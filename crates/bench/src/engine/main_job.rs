@@ -29,14 +29,14 @@ WHERE e.event_type = 'view'
 GROUP BY a.campaign_id, window_start, window_end;";
 
 /// Over JSON. The readers of each run divide the text into records, as the other programs do.
-pub(crate) fn main_job(events: &Arc<AdEvents>, parallelism: u32) -> Result<Box<dyn Contestant>> {
+pub(crate) fn main_job(events: &Arc<AdEvents>, parallelism: u32) -> Result<Contestant> {
     let tables = json_tables(events, parallelism)?;
     let query = Query::new(SQL, tables.clone(), parallelism, &[])?;
     Ok(program(name("JSON", parallelism), move || result(query.run(tables.clone())?)))
 }
 
 /// Over columns.
-pub(crate) fn typed(events: &Arc<AdEvents>, parallelism: u32) -> Result<Box<dyn Contestant>> {
+pub(crate) fn typed(events: &Arc<AdEvents>, parallelism: u32) -> Result<Contestant> {
     let sql = SQL.replace("user_id STRING, page_id STRING, ", "").replace("ad_type STRING, ", "");
     let sql = sql.replace("ip_address STRING, ", "");
     let tables = vec![

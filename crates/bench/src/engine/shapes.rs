@@ -30,7 +30,7 @@ GROUP BY page, kind, window_start, window_end;";
 
 /// Counts and largest values per page, kind and window. The readers of each run divide the text into records,
 /// as the other programs do.
-pub(crate) fn shapes(shape: Shape, lines: &Lines) -> Result<Box<dyn Contestant>> {
+pub(crate) fn shapes(shape: Shape, lines: &Lines) -> Result<Contestant> {
     let format = match shape.is_csv() {
         true => Format::Csv(CsvOptions::default()),
         false => Format::Json(JsonOptions::default()),

@@ -87,7 +87,7 @@ impl Count {
 }
 
 /// The keyed count as a contestant, with checkpoints.
-pub(crate) fn count_at(name: &str, table: &KeysTable, workers: Option<u32>) -> Result<Box<dyn Contestant>> {
+pub(crate) fn count_at(name: &str, table: &KeysTable, workers: Option<u32>) -> Result<Contestant> {
     let results = folder()?;
     let count = Count::new(table, results.path(), workers, &[])?;
     Ok(program(name, move || {
