@@ -44,7 +44,7 @@ pub use self::catalog::{FunctionDoc, catalog, describe};
 use self::definition::Definition;
 pub use self::from_text::{parse_date, parse_decimal, parse_time, parse_timestamp, parse_whole, reads_texts_as};
 pub use self::json::check_json_path;
-pub use self::map::{map_type, parts as map_parts};
+pub use self::map::{has_map, map_type, parts as map_parts};
 pub use self::moment::per_second;
 pub use self::regex::{Matcher, check_library_regex, check_regex};
 pub use self::zone::{INSTANT, LOCAL_TIME, Zone};

@@ -14,8 +14,8 @@ use arrow::datatypes::Int32Type;
 use datafusion_common::Result;
 
 use self::build::{Entries, Maps, maps};
-pub(crate) use self::types::{coerce, has_map};
-pub use self::types::{map_type, parts};
+pub(crate) use self::types::coerce;
+pub use self::types::{has_map, map_type, parts};
 use crate::arguments::{Arguments, primitives};
 use crate::array::build::{Lists, item};
 use crate::array::keys::Keys;

@@ -194,12 +194,18 @@ fn extract_all(arguments: &Arguments) -> Result<ArrayRef> {
 
 /// The place of the first match, in UTF-16 units from 1; 0 if there is none. NULL if the pattern is wrong.
 fn instr(arguments: &Arguments) -> Result<ArrayRef> {
+    number(arguments, |regex, text| {
+        let place = |at: usize| i32::try_from(text[..at].encode_utf16().count() + 1).unwrap_or(i32::MAX);
+        Ok(regex.find(text).map_or(0, |found| place(found.start())))
+    })
+}
+
+/// A number for each text and its pattern. NULL if the pattern is wrong.
+fn number(arguments: &Arguments, of: impl Fn(&Regex, &str) -> Result<i32>) -> Result<ArrayRef> {
     let (text, pattern, mut last) = (arguments.text(0), arguments.text(1), Last::default());
     try_primitives::<Int32Type>(arguments.rows, |row| {
         let (Some(text), Some(pattern)) = (text.get(row), pattern.get(row)) else { return Ok(None) };
-        let Some(regex) = last.get(pattern)? else { return Ok(None) };
-        let place = |at: usize| i32::try_from(text[..at].encode_utf16().count() + 1).unwrap_or(i32::MAX);
-        Ok(Some(regex.find(text).map_or(0, |found| place(found.start()))))
+        last.get(pattern)?.map(|regex| of(regex, text)).transpose()
     })
 }
 
@@ -250,15 +256,12 @@ fn replace(arguments: &Arguments) -> Result<ArrayRef> {
 }
 
 fn count(arguments: &Arguments) -> Result<ArrayRef> {
-    let (text, pattern, mut last) = (arguments.text(0), arguments.text(1), Last::default());
-    try_primitives::<Int32Type>(arguments.rows, |row| {
-        let (Some(text), Some(pattern)) = (text.get(row), pattern.get(row)) else { return Ok(None) };
-        let Some(regex) = last.get(pattern)? else { return Ok(None) };
+    number(arguments, |regex, text| {
         let mut count = 0;
         each_match(regex, text, |_, _| {
             count += 1;
             Ok(())
         })?;
-        Ok(Some(count))
+        Ok(count)
     })
 }

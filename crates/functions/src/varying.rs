@@ -15,20 +15,13 @@ use crate::moment::instant;
 
 pub(crate) const DEFINITIONS: &[Definition] = &[
     // Flink's CURRENT_TIMESTAMP and NOW(), which the planner replaces by it, are the same.
-    varying("current_row_timestamp", &[&[]], Returns::Of(|_| Ok(instant())), current_row_timestamp).never_fails(),
+    function("current_row_timestamp", &[&[]], Returns::Of(|_| Ok(instant())), current_row_timestamp)
+        .never_fails()
+        .varies(),
     // UNIX_TIMESTAMP() without an argument.
-    varying("current_unix_timestamp", &[&[]], Returns::BigInt, current_unix_timestamp).never_fails(),
-    varying("rand_integer", &[&[Kind::Integer]], Returns::Int, rand_integer),
+    function("current_unix_timestamp", &[&[]], Returns::BigInt, current_unix_timestamp).never_fails().varies(),
+    function("rand_integer", &[&[Kind::Integer]], Returns::Int, rand_integer).varies(),
 ];
-
-const fn varying(
-    name: &'static str,
-    takes: &'static [&'static [Kind]],
-    returns: Returns,
-    evaluate: fn(&Arguments) -> Result<ArrayRef>,
-) -> Definition {
-    function(name, takes, returns, evaluate).varies()
-}
 
 #[expect(
     clippy::disallowed_methods,

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use anabranch_dataflow::sql_name;
+pub(crate) use anabranch_functions::has_map;
 use anabranch_model::Error;
 use arrow::datatypes::DataType;
 use datafusion_common::tree_node::Transformed;
@@ -14,16 +15,6 @@ use crate::place::{planning_error, through};
 use crate::rel::{Columns, name_of};
 use crate::rewrite::{InputColumns, is_comparison};
 use crate::walk::Walk;
-
-/// Whether values of this type are maps or contain maps.
-pub(crate) fn has_map(data_type: &DataType) -> bool {
-    match data_type {
-        DataType::Map(..) => true,
-        DataType::List(item) => has_map(item.data_type()),
-        DataType::Struct(fields) => fields.iter().any(|field| has_map(field.data_type())),
-        _ => false,
-    }
-}
 
 /// The error for a comparison, a key or a distinct value that is a map or contains one.
 pub(crate) fn not_comparable(what: &str, data_type: &DataType) -> Error {

@@ -24,8 +24,9 @@ pub fn parts(data_type: &DataType) -> Option<(&DataType, &DataType)> {
     Some((fields.first()?.data_type(), fields.get(1)?.data_type()))
 }
 
-/// Whether values of this type are maps, or have some.
-pub(crate) fn has_map(data_type: &DataType) -> bool {
+/// Whether values of this type are maps or contain maps.
+#[must_use]
+pub fn has_map(data_type: &DataType) -> bool {
     match data_type {
         DataType::Map(..) => true,
         DataType::List(item) => has_map(item.data_type()),
