@@ -3,10 +3,11 @@
 
 use std::collections::BTreeMap;
 
-use anabranch_model::Envelope;
+use anabranch_model::{Envelope, Rng};
 use anabranch_operators::StateChange;
 use anabranch_runtime::stepped::Tasks;
 
+use super::outside::Shared;
 use crate::Mutation;
 
 /// Steps the tasks of a worker, and plants a bug between them if there is one.
@@ -29,13 +30,26 @@ impl Hand {
     }
 
     /// One step of a task. False if it did nothing.
-    pub(super) fn step(&mut self, tasks: &mut Tasks<'_>, task: usize, channel: usize) -> bool {
+    fn step(&mut self, tasks: &mut Tasks<'_>, task: usize, channel: usize) -> bool {
         if matches!(self.mutation, Some(Mutation::MarkerOvertakes | Mutation::StateBeforeLastRows))
             && let Some(envelope) = tasks.take(task, channel)
         {
             tasks.give(task, channel, self.overtake(task, channel, envelope));
         }
         tasks.step(task, channel)
+    }
+
+    /// Some steps of a task on one of its channels. Sources are slow, so that there is work in many epochs.
+    pub(super) fn steps(&mut self, tasks: &mut Tasks<'_>, task: usize, rng: &mut Rng, shared: &Shared) {
+        let channels = tasks.channels(task) as u64;
+        let channel = rng.below(channels.max(1)) as usize;
+        let steps = if channels == 0 { 1 } else { 1 + rng.below(8) };
+        for _ in 0..steps {
+            shared.lock().poll_rows = 1 + rng.below(8) as usize;
+            if !self.step(tasks, task, channel) {
+                break;
+            }
+        }
     }
 
     fn overtake(&mut self, task: usize, channel: usize, envelope: Envelope) -> Vec<Envelope> {

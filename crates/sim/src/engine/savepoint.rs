@@ -72,7 +72,7 @@ impl Asker {
                 };
                 self.copied = Some(Copied { store: to, results });
                 seen.add("savepoints", 1);
-                seen.add("inherited savepoints", u64::from(*owner != truth.owner()));
+                seen.add("inherited savepoints", u64::from(*owner != truth.owner));
             }
             Err(error) if *by_owner && !self.damaged => return wrong(error.to_string()),
             Err(_) => {}
@@ -104,7 +104,7 @@ impl Answered {
             Some((Incarnation(incarnation.parse().ok()?), Epoch(epoch.parse().ok()?)))
         };
         let by = id(&manifest.name).and_then(|(incarnation, epoch)| truth.committer_of(incarnation, epoch));
-        let owner = truth.owner();
+        let owner = truth.owner;
         Answered { manifest, by_owner: by.is_some() && by == owner, owner }
     }
 }

@@ -2,9 +2,11 @@
 //! crash at each call. Its contents outlive all processes.
 
 use std::fmt;
+use std::sync::Arc;
 
 use async_trait::async_trait;
 use futures::stream::{self, BoxStream, StreamExt};
+use object_store::memory::InMemory;
 use object_store::path::Path;
 use object_store::{
     CopyOptions, Error, GetOptions, GetResult, ListResult, MultipartUpload, ObjectMeta, ObjectStore, ObjectStoreExt,
@@ -33,9 +35,13 @@ pub(crate) struct FaultyStore {
 }
 
 impl FaultyStore {
-    fn passes(&self) -> Result<()> {
-        let fate = self.shared.lock().fate(self.process, 1, &[Fate::Fails]);
-        if fate == Fate::Good { Ok(()) } else { Err(failed()) }
+    /// The objects, unless the call fails.
+    fn objects(&self) -> Result<Arc<InMemory>> {
+        let outside = &mut *self.shared.lock();
+        match outside.fate(self.process, 1, &[Fate::Fails]) {
+            Fate::Good => Ok(Arc::clone(&outside.objects)),
+            _ => Err(failed()),
+        }
     }
 }
 
@@ -114,18 +120,15 @@ impl ObjectStore for FaultyStore {
     }
 
     async fn put_multipart_opts(&self, path: &Path, options: PutMultipartOptions) -> Result<Box<dyn MultipartUpload>> {
-        self.passes()?;
+        let objects = self.objects()?;
         if self.shared.lock().refuses() {
             return Err(failed());
         }
-        let objects = self.shared.lock().objects.clone();
         objects.put_multipart_opts(path, options).await
     }
 
     async fn get_opts(&self, path: &Path, options: GetOptions) -> Result<GetResult> {
-        self.passes()?;
-        let objects = self.shared.lock().objects.clone();
-        objects.get_opts(path, options).await
+        self.objects()?.get_opts(path, options).await
     }
 
     fn delete_stream(&self, paths: BoxStream<'static, Result<Path>>) -> BoxStream<'static, Result<Path>> {
@@ -146,21 +149,17 @@ impl ObjectStore for FaultyStore {
     }
 
     fn list(&self, prefix: Option<&Path>) -> BoxStream<'static, Result<ObjectMeta>> {
-        match self.passes() {
-            Ok(()) => self.shared.lock().objects.list(prefix),
+        match self.objects() {
+            Ok(objects) => objects.list(prefix),
             Err(error) => stream::once(async move { Err(error) }).boxed(),
         }
     }
 
     async fn list_with_delimiter(&self, prefix: Option<&Path>) -> Result<ListResult> {
-        self.passes()?;
-        let objects = self.shared.lock().objects.clone();
-        objects.list_with_delimiter(prefix).await
+        self.objects()?.list_with_delimiter(prefix).await
     }
 
     async fn copy_opts(&self, from: &Path, to: &Path, options: CopyOptions) -> Result<()> {
-        self.passes()?;
-        let objects = self.shared.lock().objects.clone();
-        objects.copy_opts(from, to, options).await
+        self.objects()?.copy_opts(from, to, options).await
     }
 }

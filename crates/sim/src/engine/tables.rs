@@ -102,8 +102,6 @@ impl Connector for Tables {
             bounded: true,
             readable: true,
             writable: true,
-            max_readers: None,
-            schema: None,
             updates: Updates::Written,
             ..TableTraits::default()
         })

@@ -53,9 +53,9 @@ pub(crate) struct Truth {
     /// The process of each incarnation that began.
     began: BTreeMap<Incarnation, ProcessId>,
     /// The process that has the job.
-    owner: Option<ProcessId>,
-    /// It has adopted the newest incarnation.
-    adopted: bool,
+    pub(crate) owner: Option<ProcessId>,
+    /// It has adopted the newest incarnation, whose tasks have restored nothing.
+    pub(crate) adopted: bool,
     /// Incarnations that began after one that was adopted, by the same process and the same plan.
     pub(crate) restarted: Vec<Incarnation>,
     /// The newest version of the plan.
@@ -179,16 +179,6 @@ impl Truth {
     /// The process that has committed a checkpoint.
     pub(crate) fn committer_of(&self, incarnation: Incarnation, epoch: Epoch) -> Option<ProcessId> {
         self.committed.get(&(incarnation, epoch)).map(|(_, process)| *process)
-    }
-
-    /// The process that owns the job.
-    pub(crate) fn owner(&self) -> Option<ProcessId> {
-        self.owner
-    }
-
-    /// Whether that has adopted the tasks: they have restored nothing.
-    pub(crate) fn is_adopted(&self) -> bool {
-        self.adopted
     }
 
     /// Handles an event of the surroundings.
@@ -330,15 +320,11 @@ impl Truth {
                 store.get_blob(&file.blob).map_err(broken)?;
             }
             let rows = task.sink.iter().flat_map(|sink| sink.prepared.iter().map(|p| (format!("{}", sink.number), p)));
-            let dead = task
-                .source
-                .iter()
-                .flat_map(|source| source.dead_letters.iter().map(|p| (format!("malformed-{}", source.number), p)));
-            let late = task
-                .source
-                .iter()
-                .flat_map(|source| source.late_rows.iter().map(|p| (format!("late-{}", source.number), p)));
-            for (table, part) in rows.chain(dead).chain(late) {
+            let aside = task.source.iter().flat_map(|source| {
+                let dead = source.dead_letters.iter().map(|p| (format!("malformed-{}", source.number), p));
+                dead.chain(source.late_rows.iter().map(|p| (format!("late-{}", source.number), p)))
+            });
+            for (table, part) in rows.chain(aside) {
                 let (scope, content) = prepared(&store.get_blob(&part.blob).map_err(broken)?);
                 let (expected, name) = (format!("{}-{table}", manifest.job), (scope, part.task, part.epoch));
                 if name.0 != expected && !self.held.contains_key(&name) {

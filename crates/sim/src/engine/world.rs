@@ -129,10 +129,7 @@ impl<'a> World<'a> {
         self.asks_every = 10;
         let turns = self.rng.below(BEFORE_TURNS / 2);
         while self.turn < BEFORE_TURNS && (self.turn < turns || self.asker.copied.is_none()) {
-            self.turn += 1;
-            self.take_turn();
-            self.observe();
-            self.bury();
+            self.next_turn();
             if self.finished_at.is_some() {
                 break;
             }
@@ -146,14 +143,11 @@ impl<'a> World<'a> {
     pub(crate) fn run(mut self) -> Run {
         let text = self.scenario.describe();
         self.note(|| text);
-        if let Some(text) = self.origin.as_ref().map(|_| "it starts from a savepoint".to_owned()) {
-            self.note(|| text);
+        if self.origin.is_some() {
+            self.note(|| "it starts from a savepoint".to_owned());
         }
         while self.run.violation.is_none() && self.finished_at.is_none_or(|end| self.turn < end + AFTERMATH) {
-            self.turn += 1;
-            self.take_turn();
-            self.observe();
-            self.bury();
+            self.next_turn();
             if self.finished_at.is_none() && self.turn > FAULT_TURNS + PROGRESS_WITHIN {
                 self.violated("progress", "the job has not ended though nothing goes wrong any more".into());
             }
@@ -170,6 +164,13 @@ impl<'a> World<'a> {
 
     fn faulty(&self) -> bool {
         self.turn < FAULT_TURNS && self.finished_at.is_none()
+    }
+
+    fn next_turn(&mut self) {
+        self.turn += 1;
+        self.take_turn();
+        self.observe();
+        self.bury();
     }
 
     fn take_turn(&mut self) {
@@ -319,8 +320,8 @@ impl<'a> World<'a> {
         let Some(cluster) = self.cluster.as_ref().filter(|cluster| cluster.is_calm()) else { return Ok(()) };
         let excused = cluster.ends();
         match restarted.iter().find(|incarnation| **incarnation > excused) {
-            Some(incarnation) if !self.truth.owner().is_some_and(|owner| cluster.has_lost_silent(owner)) => {
-                let owner = self.processes.iter().find(|process| Some(process.id) == self.truth.owner());
+            Some(incarnation) if !self.truth.owner.is_some_and(|owner| cluster.has_lost_silent(owner)) => {
+                let owner = self.processes.iter().find(|process| Some(process.id) == self.truth.owner);
                 let why = owner.map(|process| process.job.handle().notices().after(0));
                 Err(("adoption", format!("incarnation {} was adopted, and has started again: {why:?}", incarnation.0)))
             }
@@ -408,9 +409,9 @@ impl<'a> World<'a> {
         match error.kind() {
             ErrorKind::Outside => {}
             // The owner of the job keeps only the files of its own checkpoints.
-            ErrorKind::Damaged if self.damaged || self.truth.owner() != Some(id) => {}
+            ErrorKind::Damaged if self.damaged || self.truth.owner != Some(id) => {}
             ErrorKind::Fenced => {
-                if self.truth.owner() == Some(id) {
+                if self.truth.owner == Some(id) {
                     self.violated("fencing", format!("process {id} has the job, and believes that it has not"));
                 }
                 self.run.seen.add("fenced", 1);

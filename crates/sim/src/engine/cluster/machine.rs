@@ -318,15 +318,7 @@ impl WorkerProcess {
             }
             let Some(mut tasks) = job.tasks() else { return };
             self.hand.switches = env.turn.switches;
-            let channels = tasks.channels(task) as u64;
-            let channel = env.air.rng.below(channels.max(1)) as usize;
-            let steps = if channels == 0 { 1 } else { 1 + env.air.rng.below(8) };
-            for _ in 0..steps {
-                env.turn.shared.lock().poll_rows = 1 + env.air.rng.below(8) as usize;
-                if !self.hand.step(&mut tasks, task, channel) {
-                    break;
-                }
-            }
+            self.hand.steps(&mut tasks, task, &mut env.air.rng, env.turn.shared);
         }
     }
 }

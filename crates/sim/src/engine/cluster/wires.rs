@@ -110,8 +110,7 @@ impl Wires {
         let connection = &mut self.connections[connection];
         for side in 0..2 {
             connection.lanes[side].lose();
-            let at = air.arrival(connection.ends[side].place, connection.ends[1 - side].place, now);
-            connection.lanes[side].close(at);
+            connection.finish(side, now, air);
         }
         true
     }
@@ -160,6 +159,11 @@ impl Wires {
 impl Connection {
     fn close(&mut self, side: usize, now: Nanos, air: &mut Air) {
         self.ends[side].gone = true;
+        self.finish(side, now, air);
+    }
+
+    /// Nothing follows from an end. The other one learns that in its time.
+    fn finish(&mut self, side: usize, now: Nanos, air: &mut Air) {
         let at = air.arrival(self.ends[side].place, self.ends[1 - side].place, now);
         self.lanes[side].close(at);
     }
@@ -210,12 +214,10 @@ impl Connection {
                 rest = others;
             }
         }
-        let wire = &self.ends[side].wire;
-        if wire.has_finished() && !self.lanes[side].is_closed() {
-            let at = air.arrival(place, to, now);
-            self.lanes[side].close(at);
+        if self.ends[side].wire.has_finished() && !self.lanes[side].is_closed() {
+            self.finish(side, now, air);
         }
-        if wire.is_over() && !self.ends[side].gone {
+        if self.ends[side].wire.is_over() && !self.ends[side].gone {
             self.close(side, now, air);
         }
         Ok(())

@@ -41,7 +41,7 @@ impl World<'_> {
         if !self.scenario.durable {
             return self.started == 0;
         }
-        let owner = self.processes.iter().find(|process| Some(process.id) == self.truth.owner());
+        let owner = self.processes.iter().find(|process| Some(process.id) == self.truth.owner);
         let often = match owner {
             None => Some(GONE),
             Some(owner) => (owner.stopped_until > self.turn).then_some(STOPPED),
@@ -107,7 +107,7 @@ impl World<'_> {
                 );
                 self.parallelism = variant.parallelism;
                 // Sinks that go on make visible what the newest checkpoint has when they hear of it.
-                if job.was_open() && !self.truth.is_adopted() {
+                if job.was_open() && !self.truth.adopted {
                     self.check(self.truth.restored(&self.shared));
                 }
                 if let Some(cluster) = &mut self.cluster {

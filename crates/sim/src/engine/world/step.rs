@@ -26,7 +26,7 @@ impl World<'_> {
                     process.job.coordinate();
                 }
                 // With several workers it may have lost the job meanwhile.
-                if !was_open && process.job.was_open() && (self.cluster.is_none() || self.truth.owner() == Some(id)) {
+                if !was_open && process.job.was_open() && (self.cluster.is_none() || self.truth.owner == Some(id)) {
                     self.check(self.truth.restored(&self.shared));
                 }
             }
@@ -47,16 +47,7 @@ impl World<'_> {
                     self.run.seen.add("steps not done by a hung task", 1);
                     return;
                 }
-                let channels = tasks.channels(task) as u64;
-                let channel = self.rng.below(channels.max(1)) as usize;
-                // Sources are slow, so that there is work in many epochs.
-                let steps = if channels == 0 { 1 } else { 1 + self.rng.below(8) };
-                for _ in 0..steps {
-                    self.shared.lock().poll_rows = 1 + self.rng.below(8) as usize;
-                    if !process.hand.step(&mut tasks, task, channel) {
-                        break;
-                    }
-                }
+                process.hand.steps(&mut tasks, task, &mut self.rng, &self.shared);
             }
         }
     }
