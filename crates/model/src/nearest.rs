@@ -3,8 +3,8 @@
 /// Shortest prefix that counts as the mistyped form of a longer name, in letters.
 const BEGINNING_MIN: usize = 4;
 
-/// The candidate that a mistyped name most likely means: a few letters differ, or one of both begins with the
-/// other, as `UPPERCASE` begins with `UPPER`.
+/// The candidate that a mistyped name most likely means: a few letters differ, or one of the two begins with
+/// the other, as `UPPERCASE` begins with `UPPER`.
 pub fn nearest<'a>(name: &str, candidates: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     let wanted = name.to_lowercase();
     let allowed = 1.max(wanted.chars().count() / 3);

@@ -31,7 +31,7 @@ pub fn is_secret(option: &str) -> bool {
 }
 
 /// The secrets within a value that is none itself: `jdbc:db://user:SECRET@host`, `a=b&password=SECRET`.
-/// Rather too much than too little.
+/// In doubt, a part of the value counts as a secret.
 fn secrets_within(value: &str) -> Vec<&str> {
     let mut found = Vec::new();
     if let Some((before, _)) = value.rsplit_once('@') {

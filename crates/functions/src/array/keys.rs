@@ -16,7 +16,7 @@ pub(crate) struct Keys {
 
 struct Key {
     rows: Rows,
-    /// Which elements are NaN or have one, if there are any.
+    /// Which elements are NaN or contain one, if there are any.
     nan: Option<BooleanArray>,
 }
 
@@ -72,7 +72,7 @@ where
     Arc::new(numbers)
 }
 
-/// Which values are NaN or have one.
+/// Which values are NaN or contain one.
 fn not_numbers(array: &ArrayRef) -> Option<BooleanArray> {
     match array.data_type() {
         DataType::Float64 => Some(BooleanArray::from_unary(array.as_primitive::<Float64Type>(), f64::is_nan)),

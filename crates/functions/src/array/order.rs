@@ -9,8 +9,8 @@ use super::build::{Lists, lists};
 use super::keys::Keys;
 use crate::arguments::Arguments;
 
-/// The element that is `better` than each one before it. NULL does not count. NaN is better than nothing, and
-/// nothing is better than NaN.
+/// The element that is `better` than each one before it. NULL does not count. NaN is never better than
+/// another element, and no element is better than NaN.
 pub(super) fn extreme(arguments: &Arguments, better: fn(Row, Row) -> bool) -> Result<ArrayRef> {
     let array = Lists::new(arguments, 0)?;
     let values = array.values();

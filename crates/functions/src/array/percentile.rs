@@ -66,7 +66,7 @@ pub(super) fn percentile(arguments: &Arguments) -> Result<ArrayRef> {
     Ok(Arc::new(results))
 }
 
-/// Between two values, it is as far from the one as the share is.
+/// Interpolates linearly between the two values around the place of the share.
 fn at_share(sorted: &[f64], share: Option<f64>) -> Result<Option<f64>> {
     let Some(share) = share else { return Ok(None) };
     check(share).map_err(failure)?;
