@@ -36,7 +36,8 @@ pub use options::{
 pub use origin::{Place, PlannedText, StageOrigin, add_places};
 pub use pairing::{Matching, pair};
 pub use plan::{Assignment, Exchange, ExchangeKind, PLAN_FORMAT, Plan, Port, Stage};
-pub use readable::{duration_text, instant_text};
+pub(crate) use readable::duration_text;
+pub use readable::instant_text;
 pub use shared_source::report_once;
 pub use source::{
     AlignmentSpec, CURRENT_WATERMARK, Lateness, OnLate, OnMalformed, PROCESSING_TIME, SourceSpec, WatermarkSpec,

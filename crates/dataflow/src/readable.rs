@@ -1,15 +1,13 @@
 //! Lengths of time as options have them, and instants.
 
+use std::time::Duration;
+
 use arrow::temporal_conversions::timestamp_ms_to_datetime;
 
-/// Units of time, the longest first, in milliseconds.
-const UNITS: [(i64, &str); 4] = [(86_400_000, "d"), (3_600_000, "h"), (60_000, "min"), (1000, "s")];
-
 /// A length of time in the longest unit of which it is a multiple, as options have it: `10 s`, `36 h`.
-#[must_use]
-pub fn duration_text(ms: i64) -> String {
-    let unit = UNITS.iter().find(|(unit, _)| ms != 0 && ms % unit == 0);
-    unit.map_or_else(|| format!("{ms} ms"), |(unit, name)| format!("{} {name}", ms / unit))
+pub(crate) fn duration_text(ms: i64) -> String {
+    let sign = if ms < 0 { "-" } else { "" };
+    format!("{sign}{}", anabranch_model::duration_text(Duration::from_millis(ms.unsigned_abs())))
 }
 
 /// An instant in milliseconds since 1970, in UTC: `2026-01-01T00:00:10.000Z`.
@@ -25,8 +23,8 @@ mod tests {
 
     #[test]
     fn lengths_of_time_have_the_longest_unit_that_fits() {
-        let texts = [0, 1, 1500, 10_000, 90_000, 3_600_000, 129_600_000, 2_592_000_000].map(duration_text);
-        assert_eq!(texts, ["0 ms", "1 ms", "1500 ms", "10 s", "90 s", "1 h", "36 h", "30 d"]);
+        let texts = [0, 1, 1500, 10_000, 90_000, 3_600_000, 129_600_000, 2_592_000_000, -2000].map(duration_text);
+        assert_eq!(texts, ["0 ms", "1 ms", "1500 ms", "10 s", "90 s", "1 h", "36 h", "30 d", "-2 s"]);
     }
 
     #[test]
