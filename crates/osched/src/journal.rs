@@ -110,11 +110,6 @@ impl Journal {
         &self.contents.claims
     }
 
-    /// How many values can be restored.
-    pub fn len(&self) -> usize {
-        self.contents.restores.len()
-    }
-
     /// Whether nothing is changed.
     pub fn is_empty(&self) -> bool {
         self.contents.restores.is_empty()

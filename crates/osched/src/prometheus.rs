@@ -110,19 +110,16 @@ impl<'a> Labels<'a> {
     /// The value of a label, without escapes.
     #[must_use]
     pub fn get(&self, name: &str) -> Option<Cow<'a, str>> {
-        self.iter().find(|(found, _)| *found == name).map(|(_, value)| unescaped(value))
-    }
-
-    /// Names and values in their order, the values as they were written.
-    pub fn iter(&self) -> impl Iterator<Item = (&'a str, &'a str)> + use<'a> {
         let mut rest = self.0;
-        std::iter::from_fn(move || {
-            let (name, quoted) = rest.split_once('=')?;
+        loop {
+            let (found, quoted) = rest.split_once('=')?;
             let value = quoted.trim_start().strip_prefix('"')?;
             let end = end_of_value(value)?;
+            if found.trim_matches([',', ' ', '\t']) == name {
+                return Some(unescaped(&value[..end]));
+            }
             rest = &value[end + 1..];
-            Some((name.trim_matches([',', ' ', '\t']), &value[..end]))
-        })
+        }
     }
 }
 
@@ -157,7 +154,8 @@ fn unescaped(value: &str) -> Cow<'_, str> {
 
 /// One address that serves metrics.
 pub struct Scraper {
-    url: String,
+    /// The address, with its path.
+    pub(crate) url: String,
     body: Vec<u8>,
 }
 
@@ -168,12 +166,6 @@ impl Scraper {
         let has_path = url.split_once("://").is_some_and(|(_, rest)| rest.trim_end_matches('/').contains('/'));
         let url = if has_path { url.to_owned() } else { format!("{}/metrics", url.trim_end_matches('/')) };
         Scraper { url, body: Vec::new() }
-    }
-
-    /// The address, with its path.
-    #[must_use]
-    pub fn url(&self) -> &str {
-        &self.url
     }
 
     /// Bytes of the last answer.

@@ -158,12 +158,6 @@ impl Condition {
         for comparison in self.any.iter_mut().flatten() {
             comparison.update(target);
         }
-        self.holds()
-    }
-
-    /// Whether it held at the last update.
-    #[must_use]
-    pub fn holds(&self) -> bool {
         self.any.iter().any(|all| all.iter().all(|comparison| comparison.holds))
     }
 }

@@ -7,8 +7,6 @@ mod wiring;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use anabranch_model::Nanos;
-
 use crate::metric::{Combine, Kind};
 use crate::{Graph, Metric, QueryIndex, Readings, Role, TaskIndex};
 
@@ -47,7 +45,6 @@ pub struct Node {
 #[derive(Clone, Debug)]
 pub struct Nodes {
     level: Level,
-    at: Nanos,
     wired: Arc<Wired>,
     columns: BTreeMap<Metric, Vec<f64>>,
 }
@@ -88,19 +85,13 @@ impl Nodes {
             Level::Task => of_tasks,
             Level::Operator => columns_of_operators(graph, &wired.nodes, &of_tasks),
         };
-        Nodes { level, at: readings.at, wired, columns }
+        Nodes { level, wired, columns }
     }
 
     /// What a node stands for.
     #[must_use]
     pub fn level(&self) -> Level {
         self.level
-    }
-
-    /// When the readings were true.
-    #[must_use]
-    pub fn at(&self) -> Nanos {
-        self.at
     }
 
     /// How many nodes there are.

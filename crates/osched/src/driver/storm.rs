@@ -102,18 +102,6 @@ impl Storm {
         })
     }
 
-    /// Where it listens.
-    #[must_use]
-    pub fn address(&self) -> SocketAddr {
-        self.graphite.address()
-    }
-
-    /// What has come in at the port.
-    #[must_use]
-    pub fn received(&self) -> crate::graphite::Received {
-        self.graphite.received()
-    }
-
     /// Before the first look, waits until all executors of this machine have pushed and no new task or edge
     /// comes. Each worker pushes at its own times.
     fn await_first_push(&mut self) -> Result<()> {

@@ -20,7 +20,8 @@ const UNPRIVILEGED_WINDOW: Duration = Duration::from_secs(2);
 #[derive(Debug)]
 pub struct Trigger {
     file: File,
-    window: Duration,
+    /// The window that the kernel accepted.
+    pub(crate) window: Duration,
 }
 
 impl Trigger {
@@ -30,11 +31,6 @@ impl Trigger {
         system_calls::wait_for_pressure(&self.file, at_most).map_err(|error| {
             Error::outside(format!("cannot wait for pressure: {error}")).remedy("read cpu.pressure each period instead")
         })
-    }
-
-    /// The window that the kernel accepted.
-    pub fn window(&self) -> Duration {
-        self.window
     }
 }
 

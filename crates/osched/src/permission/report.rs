@@ -108,9 +108,9 @@ fn pressure(kernel: &Proc) -> Line {
     };
     let window = std::time::Duration::from_millis(500);
     let (detail, remedy) = match kernel.trigger(0.1, window) {
-        Ok(trigger) if trigger.window() == window => ("with triggers".to_owned(), ""),
+        Ok(trigger) if trigger.window == window => ("with triggers".to_owned(), ""),
         Ok(trigger) => {
-            let seconds = trigger.window().as_secs();
+            let seconds = trigger.window.as_secs();
             (format!("with triggers of {seconds} s"), "CAP_SYS_RESOURCE allows triggers of 0.5 s")
         }
         Err(_) => {

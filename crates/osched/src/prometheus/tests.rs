@@ -94,9 +94,9 @@ fn any_bytes_are_survived() {
 
 #[test]
 fn a_scrape_takes_the_default_path_and_refuses_other_documents() {
-    assert_eq!(Scraper::new("http://h:1").url(), "http://h:1/metrics");
-    assert_eq!(Scraper::new("http://h:1/").url(), "http://h:1/metrics");
-    assert_eq!(Scraper::new("http://h:1/prom").url(), "http://h:1/prom");
+    assert_eq!(Scraper::new("http://h:1").url, "http://h:1/metrics");
+    assert_eq!(Scraper::new("http://h:1/").url, "http://h:1/metrics");
+    assert_eq!(Scraper::new("http://h:1/prom").url, "http://h:1/prom");
     let server = Server::start(|path, _| match path {
         "/metrics" => Answer::Ok(b"a 1\nb 2\n".to_vec()),
         "/empty" => Answer::Ok(Vec::new()),

@@ -10,8 +10,9 @@ use crate::{Level, Metric, Metrics, Nodes};
 pub struct Formula {
     /// The metrics that it reads.
     pub metrics: Vec<Metric>,
-    /// Its values, one per node, of columns in the order of the metrics. Those have one value per node, too,
-    /// NaN where a metric is not known. Errors: the expression fails on these values.
+    /// Computes its values, one per node, from one column per metric, in the order of the metrics. A column
+    /// has one value per node, NaN where the metric is not known. Errors: the expression fails on these
+    /// values.
     pub evaluate: Box<Evaluate>,
 }
 

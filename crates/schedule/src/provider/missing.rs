@@ -10,26 +10,15 @@ use crate::Metric;
 /// A metric that can neither be fetched from a target nor derived from what it offers.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Missing {
-    wanted: Metric,
-    leaves: Vec<Metric>,
+    pub(super) wanted: Metric,
+    /// What the engine would have to report, by the alternative that lacks the fewest metrics.
+    pub(super) leaves: Vec<Metric>,
     cycle: Option<Metric>,
 }
 
 impl Missing {
     pub(super) fn new(wanted: Metric, unresolved: &Unresolved) -> Missing {
         Missing { wanted, leaves: unresolved.leaves.iter().copied().collect(), cycle: unresolved.cycle }
-    }
-
-    /// What was asked for.
-    #[must_use]
-    pub fn wanted(&self) -> Metric {
-        self.wanted
-    }
-
-    /// What the engine would have to report, by the alternative that lacks the fewest metrics.
-    #[must_use]
-    pub fn leaves(&self) -> &[Metric] {
-        &self.leaves
     }
 
     /// What to do so that the engine reports it, one sentence for all leaves.
@@ -58,8 +47,6 @@ impl fmt::Display for Missing {
         write!(f, "nothing reports {}, from which '{}' is derived", leaves.join(" and "), self.wanted.name())
     }
 }
-
-impl std::error::Error for Missing {}
 
 impl From<Missing> for Error {
     fn from(missing: Missing) -> Error {

@@ -54,7 +54,7 @@ fn what_is_offered_is_fetched_and_the_rest_derived_by_the_first_alternative_that
 #[test]
 fn a_missing_leaf_is_named_with_its_remedy() {
     let missing = Provider::new([Metric::RowsIn, Metric::RowsOut], [Metric::PathRate]).expect_err("no processor time");
-    assert_eq!((missing.wanted(), missing.leaves()), (Metric::PathRate, &[Metric::CpuNs][..]));
+    assert_eq!((missing.wanted, &missing.leaves[..]), (Metric::PathRate, &[Metric::CpuNs][..]));
     let error = anabranch_model::Error::from(missing).to_string();
     let expected =
         "nothing reports cpu_ns, from which 'path_rate' is derived\n  help: run osched on the machine of the engine";
@@ -62,7 +62,7 @@ fn a_missing_leaf_is_named_with_its_remedy() {
     let missing = Provider::new([], [Metric::EpochsBehind]).expect_err("nothing is offered");
     assert_eq!(missing.to_string(), "nothing reports 'epochs_behind'");
     let missing = Provider::new([], [Metric::Selectivity]).expect_err("nothing is offered");
-    assert_eq!(missing.leaves(), [Metric::RowsIn, Metric::RowsOut]);
+    assert_eq!(missing.leaves, [Metric::RowsIn, Metric::RowsOut]);
     assert!(!missing.remedy().is_empty() && missing.remedy().matches("reporter").count() == 1, "one remedy for both");
 }
 
@@ -88,7 +88,7 @@ fn a_cycle_is_refused_unless_another_alternative_avoids_it() {
         Definition { metric: Metric::AgeMs, alternatives: &[from(&[Metric::QueueRows]), from(&[Metric::QueuedMs])] },
     ];
     let cycle = Provider::of_definitions(&CIRCLE, [Metric::RowsIn], [Metric::QueueRows]).expect_err("a cycle");
-    assert_eq!(cycle.leaves(), [Metric::QueuedMs], "the way that an engine can open is told");
+    assert_eq!(cycle.leaves, [Metric::QueuedMs], "the way that an engine can open is told");
     static ALONE: [Definition; 1] =
         [Definition { metric: Metric::QueueRows, alternatives: &[from(&[Metric::QueueRows])] }];
     let alone = Provider::of_definitions(&ALONE, [], [Metric::QueueRows]).expect_err("a cycle");

@@ -68,9 +68,9 @@ type Values = BTreeMap<(TaskIndex, Reported), f64>;
 impl Reporters {
     /// Reads these addresses from now on.
     pub(super) fn set(&mut self, urls: &BTreeSet<String>) {
-        let known: BTreeSet<String> = self.scrapers.iter().map(|scraper| scraper.url().to_owned()).collect();
+        let known: BTreeSet<String> = self.scrapers.iter().map(|scraper| scraper.url.clone()).collect();
         let new: Vec<Scraper> = urls.iter().map(|url| Scraper::new(url)).collect();
-        if known != new.iter().map(|scraper| scraper.url().to_owned()).collect() {
+        if known != new.iter().map(|scraper| scraper.url.clone()).collect() {
             self.scrapers = new;
         }
     }
@@ -112,7 +112,7 @@ impl Reporters {
             );
             advice.push("metrics.reporter.prom.scope.variables.excludes".to_owned());
         } else if let Some(large) = large {
-            advice.push(format!("{} serves {} KB for each read; add its filter:", large.url(), large.size() >> 10));
+            advice.push(format!("{} serves {} KB for each read; add its filter:", large.url, large.size() >> 10));
             advice.push(LINES[2].to_owned());
         } else if !self.seen.is_empty()
             && [Reported::RowsIn, Reported::RowsOut].iter().any(|rows| !self.seen.contains(rows))

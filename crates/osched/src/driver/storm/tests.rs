@@ -32,17 +32,17 @@ fn listen(machine: &Machine, options: StormOptions) -> (Storm, Arc<ManualClock>)
 /// Pushes a text as a reporter does, and waits until all of it has come in.
 fn push(storm: &Storm, text: &str) {
     let lines = |received: crate::graphite::Received| received.taken + received.unwanted + received.rubbish;
-    let before = lines(storm.received());
-    let mut stream = TcpStream::connect(storm.address()).expect("a connection");
+    let before = lines(storm.graphite.received());
+    let mut stream = TcpStream::connect(storm.graphite.address()).expect("a connection");
     stream.write_all(text.as_bytes()).expect("sent");
     let expected = before + text.lines().count() as u64;
     for _ in 0..3_000 {
-        if lines(storm.received()) == expected {
+        if lines(storm.graphite.received()) == expected {
             return;
         }
         pause(Duration::from_millis(10));
     }
-    panic!("{:?} of {expected}", storm.received());
+    panic!("{:?} of {expected}", storm.graphite.received());
 }
 
 fn task(graph: &Graph, name: &str) -> TaskIndex {
@@ -64,7 +64,7 @@ fn the_first_look_waits_for_the_first_push() {
     let machine = Machine::default();
     machine.add_dump(16_093, "java -cp storm/lib/* Topo 12003", &fixture("storm-2.8/dump.txt"), 1_795_958_620_000);
     let mut storm = Storm::new(options(), Box::new(machine)).expect("a free port");
-    let address = storm.address();
+    let address = storm.graphite.address();
     let looks = std::thread::Builder::new().name("looks".into());
     let looks = looks.spawn(move || (storm.look().expect("topologies"), storm.offers())).expect("a thread");
     let mut stream = TcpStream::connect(address).expect("a connection");
@@ -183,7 +183,7 @@ fn an_engine_that_goes_silent_is_an_error_and_is_forgotten() {
     let (mut storm, _, clock) = start();
     assert!(values(&mut storm).is_empty(), "nothing has come yet");
     let advice = storm.advice().join("\n");
-    let port = format!("graphite.port: {}", storm.address().port());
+    let port = format!("graphite.port: {}", storm.graphite.address().port());
     for words in ["GraphiteStormReporter", &port, "topology.max.spout.pending"] {
         assert!(advice.contains(words), "{advice}");
     }
@@ -247,7 +247,7 @@ fn rubbish_at_the_port_changes_nothing() {
         "GET / HTTP/1.1\nHost: x\nstorm.worker. 1 1\nstorm.worker.a.b.c.d 1 1\n\
          storm.worker.t.h.c.1.1-receive-queue-population NaN 1\n",
     );
-    assert_eq!(storm.received().taken, 0);
+    assert_eq!(storm.graphite.received().taken, 0);
     assert!(!storm.is_stale() && storm.offers().is_empty() && values(&mut storm).is_empty());
 }
 
