@@ -3,14 +3,13 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use anabranch_dataflow::{ConnectorSpec, SinkSpec, SourceSpec, TableTraits, Updates};
+use anabranch_dataflow::{ConnectorSpec, SinkSpec, TableTraits, Updates};
 use anabranch_model::{Epoch, Result};
-use anabranch_operators::{Connector, Positions, Sink, Source, TaskContext};
+use anabranch_operators::{Connector, Sink, TaskContext};
 use arrow::array::RecordBatch;
 use arrow::datatypes::SchemaRef;
 
 use crate::Options;
-use crate::ownership::not_readable;
 
 /// A table that accepts every row and keeps none.
 #[derive(Debug, Default)]
@@ -30,10 +29,6 @@ impl Connector for BlackholeConnector {
     fn describe(&self, spec: &ConnectorSpec, _columns: &SchemaRef) -> Result<TableTraits> {
         Options::new(spec).finish()?;
         Ok(TableTraits { writable: true, updates: Updates::Shown, ignores_epochs: true, ..TableTraits::default() })
-    }
-
-    fn source(&self, spec: &SourceSpec, _: &TaskContext, _: Option<&Positions>) -> Result<Box<dyn Source>> {
-        not_readable(&spec.table, "blackhole")
     }
 
     fn sink(&self, spec: &SinkSpec, _context: &TaskContext) -> Result<Box<dyn Sink>> {

@@ -11,9 +11,9 @@ mod template;
 
 use std::sync::Arc;
 
-use anabranch_dataflow::{ConnectorSpec, LookupJoinSpec, Lookups, SinkSpec, SourceSpec, TableTraits, sql_name};
+use anabranch_dataflow::{ConnectorSpec, LookupCache, LookupJoinSpec, Lookups, TableTraits, sql_name};
 use anabranch_model::{Error, Result};
-use anabranch_operators::{Connector, Lookup, LookupContext, Positions, Sink, Source, TaskContext};
+use anabranch_operators::{Connector, Lookup, LookupContext};
 use arrow::datatypes::{DataType, SchemaRef};
 
 use self::caller::HttpCaller;
@@ -41,14 +41,6 @@ impl Connector for HttpConnector {
         Ok(TableTraits { bounded: true, lookups: Lookups::ByKey, ..TableTraits::default() })
     }
 
-    fn source(&self, spec: &SourceSpec, _: &TaskContext, _: Option<&Positions>) -> Result<Box<dyn Source>> {
-        Err(Error::internal(format!("table {} is only asked by key", spec.table)))
-    }
-
-    fn sink(&self, spec: &SinkSpec, _: &TaskContext) -> Result<Box<dyn Sink>> {
-        Err(Error::internal(format!("table {} is only asked by key", spec.table)))
-    }
-
     fn lookup(&self, spec: &LookupJoinSpec, context: &LookupContext) -> Result<Box<dyn Lookup>> {
         let table = HttpTable::read(&spec.table.connector)?;
         let columns = source_schema(&spec.table)?;
@@ -61,7 +53,7 @@ impl Connector for HttpConnector {
             ))
             .remedy(format!("add an equality with '{missing}' to ON")));
         }
-        if matches!(spec.cache, anabranch_dataflow::LookupCache::Full { .. }) {
+        if matches!(spec.cache, LookupCache::Full { .. }) {
             return Err(Error::user("a service is asked by key and cannot be read as a whole")
                 .remedy("use 'lookup.cache' = 'PARTIAL' or 'NONE'"));
         }

@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 
-use anabranch_model::{Error, PartitionId, Result};
+use anabranch_model::PartitionId;
 use anabranch_operators::{Polled, TaskContext};
 
 /// Partitions of `0..count` that belong to the task.
@@ -31,16 +31,4 @@ impl Announcements {
     pub(crate) fn next(&mut self) -> Option<Polled> {
         self.queue.pop_front()
     }
-}
-
-/// The error of reading a table that can only be written.
-pub(crate) fn not_readable<T>(table: &str, connector: &str) -> Result<T> {
-    Err(Error::user(format!("table '{table}' cannot be read: connector '{connector}' only writes"))
-        .remedy("use it as the target of INSERT INTO"))
-}
-
-/// The error of writing a table that can only be read.
-pub(crate) fn not_writable<T>(table: &str, connector: &str) -> Result<T> {
-    Err(Error::user(format!("table '{table}' cannot be written: connector '{connector}' only reads"))
-        .remedy("write to a table of 'kafka', 'filesystem', 'print' or 'blackhole'"))
 }

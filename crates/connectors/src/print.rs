@@ -4,16 +4,15 @@
 
 use std::io::{self, Write};
 
-use anabranch_dataflow::{ConnectorSpec, SinkSpec, SourceSpec, TableTraits, Updates};
+use anabranch_dataflow::{ConnectorSpec, SinkSpec, TableTraits, Updates};
 use anabranch_model::{Epoch, Error, Result};
-use anabranch_operators::{Connector, Positions, Sink, Source, TaskContext};
+use anabranch_operators::{Connector, Sink, TaskContext};
 use arrow::array::{AsArray, RecordBatch};
 use arrow::datatypes::{Int64Type, SchemaRef};
 
 use crate::Options;
 use crate::format::Encode;
 use crate::format::csv::{CsvEncoder, CsvOptions};
-use crate::ownership::not_readable;
 
 /// Tables that write their rows to standard output. `'print-identifier'` replaces the table's name before
 /// each row.
@@ -57,10 +56,6 @@ impl Connector for PrintToConnector {
         PrintConnector.describe(spec, columns)
     }
 
-    fn source(&self, spec: &SourceSpec, context: &TaskContext, from: Option<&Positions>) -> Result<Box<dyn Source>> {
-        PrintConnector.source(spec, context, from)
-    }
-
     fn sink(&self, spec: &SinkSpec, _context: &TaskContext) -> Result<Box<dyn Sink>> {
         let identifier = identifier(&spec.connector)?.unwrap_or(&spec.table);
         let printed = Printed { identifier, columns: &spec.schema, updating: spec.updating };
@@ -83,10 +78,6 @@ impl Connector for PrintConnector {
     fn describe(&self, spec: &ConnectorSpec, _columns: &SchemaRef) -> Result<TableTraits> {
         identifier(spec)?;
         Ok(TableTraits { writable: true, updates: Updates::Shown, ..TableTraits::default() })
-    }
-
-    fn source(&self, spec: &SourceSpec, _: &TaskContext, _: Option<&Positions>) -> Result<Box<dyn Source>> {
-        not_readable(&spec.table, "print")
     }
 
     fn sink(&self, spec: &SinkSpec, _context: &TaskContext) -> Result<Box<dyn Sink>> {

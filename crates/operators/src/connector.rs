@@ -22,11 +22,18 @@ pub trait Connector: Send + Sync {
 
     /// Opens the reader of one task. With `from`, it resumes there: `from` holds the positions of all of the
     /// table's partitions, whichever tasks read them before, and the reader takes those of its own
-    /// partitions. A partition that is not in `from` is new, and is read from its beginning.
-    fn source(&self, spec: &SourceSpec, context: &TaskContext, from: Option<&Positions>) -> Result<Box<dyn Source>>;
+    /// partitions. A partition that is not in `from` is new, and is read from its beginning. Not called unless
+    /// [`TableTraits::readable`].
+    fn source(&self, spec: &SourceSpec, _: &TaskContext, _: Option<&Positions>) -> Result<Box<dyn Source>> {
+        let (table, connector) = (&spec.table, &spec.connector.connector);
+        Err(Error::internal(format!("table {table}: connector '{connector}' cannot be read")))
+    }
 
-    /// Opens the writer of one task.
-    fn sink(&self, spec: &SinkSpec, context: &TaskContext) -> Result<Box<dyn Sink>>;
+    /// Opens the writer of one task. Not called unless [`TableTraits::writable`].
+    fn sink(&self, spec: &SinkSpec, _: &TaskContext) -> Result<Box<dyn Sink>> {
+        let (table, connector) = (&spec.table, &spec.connector.connector);
+        Err(Error::internal(format!("table {table}: connector '{connector}' cannot be written")))
+    }
 
     /// Opens the table for the lookups of one task, see [`TableTraits::lookups`].
     fn lookup(&self, spec: &LookupJoinSpec, _context: &LookupContext) -> Result<Box<dyn Lookup>> {

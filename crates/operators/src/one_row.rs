@@ -3,12 +3,12 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use anabranch_dataflow::{ConnectorSpec, ONE_ROW, SinkSpec, SourceSpec, TableTraits};
+use anabranch_dataflow::{ConnectorSpec, ONE_ROW, SourceSpec, TableTraits};
 use anabranch_model::{Error, PartitionId, Result};
 use arrow::array::{BooleanArray, RecordBatch};
 use arrow::datatypes::{Schema, SchemaRef};
 
-use crate::{Connector, Polled, Positions, Rows, Sink, Source, TaskContext};
+use crate::{Connector, Polled, Positions, Rows, Source, TaskContext};
 
 /// The name of the only partition in [`Source::positions`].
 const PARTITION: &str = "row";
@@ -37,10 +37,6 @@ impl Connector for OneRow {
         let next = if is_read || context.index > 0 { NextPoll::End } else { NextPoll::Open };
         let schema = Arc::new(spec.declared.project(&spec.projection)?);
         Ok(Box::new(Reader { next, is_read, schema }))
-    }
-
-    fn sink(&self, spec: &SinkSpec, _: &TaskContext) -> Result<Box<dyn Sink>> {
-        Err(Error::internal(format!("table {}: connector '{ONE_ROW}' cannot be written", spec.table)))
     }
 }
 

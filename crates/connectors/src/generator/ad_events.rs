@@ -9,9 +9,9 @@ mod events;
 
 use std::sync::Arc;
 
-use anabranch_dataflow::{ConnectorSpec, SinkSpec, SourceSpec, TableTraits};
+use anabranch_dataflow::{ConnectorSpec, SourceSpec, TableTraits};
 use anabranch_model::{Error, PartitionId, Result};
-use anabranch_operators::{Connector, Positions, Rows, Sink, Source, TaskContext};
+use anabranch_operators::{Connector, Positions, Rows, Source, TaskContext};
 use arrow::array::{ArrayRef, StringViewArray};
 use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
 
@@ -21,7 +21,6 @@ use super::{Generate, Request};
 use crate::Options;
 use crate::columns::{conform, match_columns};
 use crate::format::{Format, batch, source_schema};
-use crate::ownership::not_writable;
 
 use catalog::Catalog;
 use events::{AdEvents, Damage};
@@ -111,10 +110,6 @@ impl Connector for AdEventsConnector {
         };
         Ok(Box::new(PacedSource::open(generator, options.load, &spec.table, context, from)?))
     }
-
-    fn sink(&self, spec: &SinkSpec, _context: &TaskContext) -> Result<Box<dyn Sink>> {
-        not_writable(&spec.table, "ad_events")
-    }
 }
 
 /// The load of the table of campaigns, one row per advertisement.
@@ -146,10 +141,6 @@ impl Connector for AdCampaignsConnector {
         let columns = match_columns(&campaign_schema(), &schema, "ad_campaigns")?;
         let generator = AdCampaigns { catalog: Catalog::new(load.seed), schema, columns };
         Ok(Box::new(PacedSource::open(generator, load, &spec.table, context, from)?))
-    }
-
-    fn sink(&self, spec: &SinkSpec, _context: &TaskContext) -> Result<Box<dyn Sink>> {
-        not_writable(&spec.table, "ad_campaigns")
     }
 }
 

@@ -8,16 +8,15 @@
 mod fields;
 mod values;
 
-use anabranch_dataflow::{ConnectorSpec, SinkSpec, SourceSpec, TableTraits};
+use anabranch_dataflow::{ConnectorSpec, SourceSpec, TableTraits};
 use anabranch_model::{PartitionId, Result};
-use anabranch_operators::{Connector, Positions, Rows, Sink, Source, TaskContext};
+use anabranch_operators::{Connector, Positions, Rows, Source, TaskContext};
 use arrow::datatypes::SchemaRef;
 
 use super::load::Load;
 use super::paced::PacedSource;
 use super::{Generate, Request};
 use crate::format::{batch, source_schema};
-use crate::ownership::not_writable;
 
 use fields::columns;
 pub(super) use fields::{Generated, GeneratedColumn};
@@ -50,10 +49,6 @@ impl Connector for DatagenConnector {
     fn source(&self, spec: &SourceSpec, context: &TaskContext, from: Option<&Positions>) -> Result<Box<dyn Source>> {
         let (load, columns) = read(&spec.connector, &spec.declared)?;
         open(&columns, load, spec, context, from)
-    }
-
-    fn sink(&self, spec: &SinkSpec, _context: &TaskContext) -> Result<Box<dyn Sink>> {
-        not_writable(&spec.table, "datagen")
     }
 }
 

@@ -13,9 +13,9 @@ mod words;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use anabranch_dataflow::{ConnectorSpec, SinkSpec, SourceSpec, TableTraits, sql_name};
+use anabranch_dataflow::{ConnectorSpec, SourceSpec, TableTraits, sql_name};
 use anabranch_model::{Error, Result, hash_bytes};
-use anabranch_operators::{Connector, Positions, Sink, Source, TaskContext};
+use anabranch_operators::{Connector, Positions, Source, TaskContext};
 use arrow::array::{Array, ArrayRef, BooleanArray, Int64Array, StringArray, TimestampMillisecondArray};
 use arrow::buffer::OffsetBuffer;
 use arrow::compute::cast;
@@ -23,7 +23,6 @@ use arrow::datatypes::{DataType, Field, SchemaRef};
 
 use super::datagen::{Cells, Generated, GeneratedColumn, open, random};
 use super::load::Load;
-use crate::ownership::not_writable;
 use call::Call;
 pub(super) use expression::Expression;
 
@@ -125,10 +124,6 @@ impl Connector for FakerConnector {
     fn source(&self, spec: &SourceSpec, context: &TaskContext, from: Option<&Positions>) -> Result<Box<dyn Source>> {
         let (load, columns) = read(&spec.connector, &spec.declared)?;
         open(&columns, load, spec, context, from)
-    }
-
-    fn sink(&self, spec: &SinkSpec, _context: &TaskContext) -> Result<Box<dyn Sink>> {
-        not_writable(&spec.table, "faker")
     }
 }
 

@@ -15,16 +15,15 @@ mod names;
 mod options;
 mod tables;
 
-use anabranch_dataflow::{ConnectorSpec, SinkSpec, SourceSpec, TableTraits};
+use anabranch_dataflow::{ConnectorSpec, SourceSpec, TableTraits};
 use anabranch_model::{PartitionId, Result};
-use anabranch_operators::{Connector, Positions, Rows, Sink, Source, TaskContext};
+use anabranch_operators::{Connector, Positions, Rows, Source, TaskContext};
 use arrow::datatypes::SchemaRef;
 
 use super::paced::PacedSource;
 use super::{Generate, Request};
 use crate::columns::{conform, match_columns};
 use crate::format::{batch, source_schema};
-use crate::ownership::not_writable;
 
 use events::{Events, Shape};
 use options::read;
@@ -54,10 +53,6 @@ impl Connector for NexmarkConnector {
         let (kind, shape, seed) = (table.kind, table.shape, table.load.seed);
         let generator = Nexmark { kind, shape, seed, schema, columns, texts: Texts::new() };
         Ok(Box::new(PacedSource::open(generator, table.load, &spec.table, context, from)?))
-    }
-
-    fn sink(&self, spec: &SinkSpec, _context: &TaskContext) -> Result<Box<dyn Sink>> {
-        not_writable(&spec.table, "nexmark")
     }
 }
 

@@ -3,14 +3,13 @@
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use anabranch_dataflow::{ConnectorSpec, SinkSpec, SourceSpec, TableTraits, Updates};
+use anabranch_dataflow::{ConnectorSpec, SinkSpec, TableTraits, Updates};
 use anabranch_model::{Epoch, Error, Result};
-use anabranch_operators::{Connector, Positions, Sink, Source, TaskContext};
+use anabranch_operators::{Connector, Sink, TaskContext};
 use arrow::array::RecordBatch;
 use arrow::datatypes::SchemaRef;
 
 use crate::Options;
-use crate::ownership::not_readable;
 
 /// A table whose rows the embedding program receives.
 pub struct MemorySink {
@@ -52,10 +51,6 @@ impl Connector for MemorySink {
     fn describe(&self, spec: &ConnectorSpec, _columns: &SchemaRef) -> Result<TableTraits> {
         Options::new(spec).finish()?;
         Ok(TableTraits { writable: true, updates: Updates::Written, ..TableTraits::default() })
-    }
-
-    fn source(&self, spec: &SourceSpec, _: &TaskContext, _: Option<&Positions>) -> Result<Box<dyn Source>> {
-        not_readable(&spec.table, &spec.connector.connector)
     }
 
     fn sink(&self, spec: &SinkSpec, context: &TaskContext) -> Result<Box<dyn Sink>> {

@@ -4,9 +4,9 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use anabranch_dataflow::{ConnectorSpec, SinkSpec, SourceSpec, TableTraits};
+use anabranch_dataflow::{ConnectorSpec, SourceSpec, TableTraits};
 use anabranch_model::{Error, PartitionId, Result};
-use anabranch_operators::{Connector, Malformed, Polled, Positions, Rows, Sink, Source, TaskContext};
+use anabranch_operators::{Connector, Malformed, Polled, Positions, Rows, Source, TaskContext};
 use arrow::array::{Array, BinaryArray, RecordBatch};
 use arrow::buffer::{Buffer, OffsetBuffer};
 use arrow::datatypes::SchemaRef;
@@ -14,7 +14,7 @@ use arrow::datatypes::SchemaRef;
 use crate::Options;
 use crate::columns::{conform, match_columns};
 use crate::format::{Decode, Format, batch, source_schema};
-use crate::ownership::{Announcements, not_writable, owned_partitions};
+use crate::ownership::{Announcements, owned_partitions};
 use crate::positions::{END, check_numbered, numbered, numbers, unreadable};
 
 /// A bounded table of batches, or of records to decode. Blocks are assigned to the partitions round-robin.
@@ -139,10 +139,6 @@ impl Connector for MemorySource {
             reader.partitions.push(partition);
         }
         Ok(Box::new(reader))
-    }
-
-    fn sink(&self, spec: &SinkSpec, _context: &TaskContext) -> Result<Box<dyn Sink>> {
-        not_writable(&spec.table, &spec.connector.connector)
     }
 }
 
