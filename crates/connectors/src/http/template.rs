@@ -3,6 +3,7 @@
 use std::fmt;
 
 use anabranch_model::{Error, Result};
+use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 use reqwest::Url;
 
 /// Pieces of a URL.
@@ -107,16 +108,8 @@ fn is_dots(segment: &str) -> bool {
 
 /// Escapes a value for a path and a query.
 fn escape(value: &str, out: &mut String) {
-    const DIGITS: &[u8; 16] = b"0123456789ABCDEF";
-    for byte in value.bytes() {
-        match byte {
-            b'A'..=b'Z' | b'a'..=b'z' | b'0'..=b'9' | b'-' | b'_' | b'.' | b'~' => out.push(char::from(byte)),
-            _ => {
-                out.push('%');
-                out.extend([byte >> 4, byte & 15].map(|digit| char::from(DIGITS[usize::from(digit)])));
-            }
-        }
-    }
+    const ESCAPED: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'_').remove(b'.').remove(b'~');
+    out.extend(utf8_percent_encode(value, ESCAPED));
 }
 
 impl fmt::Display for Template {

@@ -3,6 +3,7 @@
 use std::fmt;
 
 use anabranch_model::{Error, Result, is_secret};
+use percent_encoding::percent_decode_str;
 
 const PREFIX: &str = "jdbc:postgresql:";
 const PORT: u16 = 5432;
@@ -131,22 +132,7 @@ fn host(text: &str) -> Option<(String, u16)> {
 
 /// `a%20b` is `a b`.
 fn decoded(text: &str) -> String {
-    let mut bytes = Vec::with_capacity(text.len());
-    let mut rest = text.as_bytes();
-    while let Some((first, after)) = rest.split_first() {
-        let escaped = after.get(..2).filter(|_| *first == b'%').and_then(|digits| std::str::from_utf8(digits).ok());
-        match escaped.and_then(|digits| u8::from_str_radix(digits, 16).ok()) {
-            Some(byte) => {
-                bytes.push(byte);
-                rest = &after[2..];
-            }
-            None => {
-                bytes.push(*first);
-                rest = after;
-            }
-        }
-    }
-    String::from_utf8_lossy(&bytes).into_owned()
+    percent_decode_str(text).decode_utf8_lossy().into_owned()
 }
 
 #[cfg(test)]

@@ -1,13 +1,9 @@
 //! Creates the topic that a sink writes to, if it does not exist.
 
-use std::future::Future;
-use std::pin::pin;
-use std::sync::Arc;
-use std::task::{Context, Poll, Wake, Waker};
-use std::thread::Thread;
 use std::time::Duration;
 
 use anabranch_model::{Clock, Error, Result};
+use futures::executor::block_on;
 use rdkafka::admin::{AdminClient, AdminOptions, NewTopic, TopicReplication};
 use rdkafka::client::DefaultClientContext;
 use rdkafka::config::FromClientConfig;
@@ -67,6 +63,7 @@ fn create(table: &Table, topic: &str, wait: Duration) -> Result<()> {
         Error::outside(format!("topic '{topic}' does not exist and cannot be created: {reason}"))
             .remedy("create it, or grant the right to create topics")
     };
+    // The client completes its futures from a thread of its own, within the timeout of its options.
     let outcomes = block_on(admin.create_topics([&new], &options)).map_err(|error| failed(error.to_string()))?;
     for outcome in outcomes {
         match outcome {
@@ -75,24 +72,4 @@ fn create(table: &Table, topic: &str, wait: Duration) -> Result<()> {
         }
     }
     Ok(())
-}
-
-/// Waits for a future on this thread. The admin client completes its futures from a thread of its own and
-/// within the timeout of its options.
-fn block_on<F: Future>(future: F) -> F::Output {
-    struct Unpark(Thread);
-    impl Wake for Unpark {
-        fn wake(self: Arc<Self>) {
-            self.0.unpark();
-        }
-    }
-    let waker = Waker::from(Arc::new(Unpark(std::thread::current())));
-    let mut context = Context::from_waker(&waker);
-    let mut future = pin!(future);
-    loop {
-        match future.as_mut().poll(&mut context) {
-            Poll::Ready(output) => return output,
-            Poll::Pending => std::thread::park(),
-        }
-    }
 }

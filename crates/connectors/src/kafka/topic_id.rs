@@ -3,10 +3,8 @@
 
 use std::fmt;
 
-/// The digits of Kafka's text form, which is base 64 for URLs.
-const DIGITS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
-/// Digits of six bits each, the last of two.
-const LENGTH: u32 = 22;
+use base64::Engine;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 
 /// An identity, as brokers since version 2.8 give one to each topic.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -19,31 +17,16 @@ impl TopicId {
         (id != 0).then_some(TopicId(id))
     }
 
-    /// From Kafka's text form.
+    /// From Kafka's text form, which is base64 for URLs.
     pub(super) fn parse(text: &str) -> Option<TopicId> {
-        if text.len() != LENGTH as usize {
-            return None;
-        }
-        let mut id = 0_u128;
-        for (place, byte) in (1..).zip(text.bytes()) {
-            let digit = DIGITS.iter().position(|digit| *digit == byte)? as u128;
-            id = match place {
-                LENGTH if digit.is_multiple_of(16) => (id << 2) | (digit / 16),
-                LENGTH => return None,
-                _ => (id << 6) | digit,
-            };
-        }
+        let id = u128::from_be_bytes(URL_SAFE_NO_PAD.decode(text).ok()?.try_into().ok()?);
         (id != 0).then_some(TopicId(id))
     }
 }
 
 impl fmt::Display for TopicId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let digit = |place: u32| match place {
-            LENGTH => (self.0 << 4) & 63,
-            _ => (self.0 >> (128 - 6 * place)) & 63,
-        };
-        (1..=LENGTH).try_for_each(|place| write!(f, "{}", char::from(DIGITS[digit(place) as usize])))
+        f.write_str(&URL_SAFE_NO_PAD.encode(self.0.to_be_bytes()))
     }
 }
 

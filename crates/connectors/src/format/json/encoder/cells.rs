@@ -1,5 +1,7 @@
 //! The values of a column as text.
 
+use std::io::Write;
+
 use arrow::array::{
     Array, ArrayRef, ArrowPrimitiveType, AsArray, BinaryArray, BinaryViewArray, BooleanArray, StringArray,
     StringViewArray,
@@ -12,9 +14,11 @@ use arrow::datatypes::{
     UInt16Type, UInt32Type, UInt64Type,
 };
 
+use base64::display::Base64Display;
+use base64::engine::general_purpose::STANDARD;
+
 use super::Field;
 use super::scalar::{write_decimal, write_float, write_signed, write_string, write_unsigned};
-use crate::format::json::base64;
 use crate::format::json::datetime::{Time, Timestamp, TimestampFormat, write_date};
 use crate::format::json::kind::ValueKind;
 
@@ -158,25 +162,11 @@ impl<'a> Values<'a> {
             Values::OwnedText(array) => write_string(array.value(row).as_bytes(), out),
             Values::BinaryView(array) => write_binary(array.value(row), out),
             Values::Binary(array) => write_binary(array.value(row), out),
-            Values::Date(values) => {
-                out.push(b'"');
-                write_date(i64::from(values[row]), out);
-                out.push(b'"');
-            }
-            Values::Time32(values, time) => {
-                out.push(b'"');
-                time.write(i64::from(values[row]), out);
-                out.push(b'"');
-            }
-            Values::Time64(values, time) => {
-                out.push(b'"');
-                time.write(values[row], out);
-                out.push(b'"');
-            }
+            Values::Date(values) => write_quoted(out, |out| write_date(i64::from(values[row]), out)),
+            Values::Time32(values, time) => write_quoted(out, |out| time.write(i64::from(values[row]), out)),
+            Values::Time64(values, time) => write_quoted(out, |out| time.write(values[row], out)),
             Values::Timestamp(values, timestamp, format) => {
-                out.push(b'"');
-                timestamp.write(values[row], *format, out);
-                out.push(b'"');
+                write_quoted(out, |out| timestamp.write(values[row], *format, out));
             }
             Values::Struct(columns) => write_object(columns, row, out),
             Values::List(offsets, elements) => {
@@ -206,8 +196,15 @@ impl<'a> Values<'a> {
     }
 }
 
+#[inline]
+fn write_quoted(out: &mut Vec<u8>, write: impl FnOnce(&mut Vec<u8>)) {
+    out.push(b'"');
+    write(out);
+    out.push(b'"');
+}
+
 fn write_binary(bytes: &[u8], out: &mut Vec<u8>) {
-    out.push(b'"');
-    base64::encode(bytes, out);
-    out.push(b'"');
+    // Writing to memory does not fail.
+    let written = write!(out, "\"{}\"", Base64Display::new(bytes, &STANDARD));
+    debug_assert!(written.is_ok());
 }
