@@ -20,36 +20,35 @@ use crate::positions::{END, check_numbered, numbered, numbers, unreadable};
 /// A bounded table of batches, or of records to decode. Blocks are assigned to the partitions round-robin.
 #[derive(Clone, Debug)]
 pub struct MemorySource {
-    content: TableContent,
+    blocks: Vec<BlockContent>,
+    /// The format of records and of text.
+    format: Option<Format>,
     repeat: u64,
     partitions: u32,
-}
-
-#[derive(Clone, Debug)]
-enum TableContent {
-    Batches(Vec<RecordBatch>),
-    Records(Vec<BinaryArray>, Format),
-    Text(Vec<Buffer>, Format),
 }
 
 impl MemorySource {
     /// A table of these rows. All batches have the schema of the first.
     #[must_use]
     pub fn batches(batches: Vec<RecordBatch>) -> Self {
-        MemorySource { content: TableContent::Batches(batches), repeat: 1, partitions: 1 }
+        Self::new(batches.into_iter().map(BlockContent::Rows).collect(), None)
     }
 
     /// A table of the decoded rows of these records. A table's own option `'format'` takes precedence.
     #[must_use]
     pub fn records(blocks: Vec<BinaryArray>, format: Format) -> Self {
-        MemorySource { content: TableContent::Records(blocks, format), repeat: 1, partitions: 1 }
+        Self::new(blocks.into_iter().map(BlockContent::Records).collect(), Some(format))
     }
 
     /// A table of the decoded rows of these pieces of text, one record per line; a piece ends with a line. A
     /// table's own option `'format'` takes precedence.
     #[must_use]
     pub fn text(pieces: Vec<Buffer>, format: Format) -> Self {
-        MemorySource { content: TableContent::Text(pieces, format), repeat: 1, partitions: 1 }
+        Self::new(pieces.into_iter().map(BlockContent::Text).collect(), Some(format))
+    }
+
+    fn new(blocks: Vec<BlockContent>, format: Option<Format>) -> Self {
+        MemorySource { blocks, format, repeat: 1, partitions: 1 }
     }
 
     /// Returns everything `times` times.
@@ -67,22 +66,33 @@ impl MemorySource {
     }
 
     fn own_schema(&self) -> Option<SchemaRef> {
-        match &self.content {
-            TableContent::Batches(batches) => batches.first().map(RecordBatch::schema),
-            TableContent::Records(_, _) | TableContent::Text(_, _) => None,
+        match self.blocks.first()? {
+            BlockContent::Rows(rows) => Some(rows.schema()),
+            BlockContent::Records(_) | BlockContent::Text(_) => None,
         }
     }
 
     fn format(&self, spec: &ConnectorSpec) -> Result<Option<Format>> {
         let mut options = Options::new(spec);
-        let format = match &self.content {
-            TableContent::Batches(_) => None,
-            TableContent::Records(_, own) | TableContent::Text(_, own) => {
-                Some(Format::optional(&mut options, "format")?.unwrap_or_else(|| own.clone()))
-            }
+        let format = match &self.format {
+            None => None,
+            Some(own) => Some(Format::optional(&mut options, "format")?.unwrap_or_else(|| own.clone())),
         };
         options.finish()?;
         Ok(format)
+    }
+
+    /// The blocks of a partition in one pass.
+    fn blocks(&self, partition: usize, spec: &SourceSpec) -> Result<Vec<Block>> {
+        let own = self.blocks.iter().enumerate().skip(partition).step_by(self.partitions as usize);
+        let block = |(number, content): (usize, &BlockContent)| {
+            let content = match content {
+                BlockContent::Rows(rows) => BlockContent::Rows(select(rows, spec)?),
+                content => content.clone(),
+            };
+            Ok(Block { number, content })
+        };
+        own.map(block).collect()
     }
 }
 
@@ -142,28 +152,6 @@ impl Connector for MemorySource {
     }
 }
 
-impl MemorySource {
-    /// The blocks of a partition in one pass.
-    fn blocks(&self, partition: usize, spec: &SourceSpec) -> Result<Vec<Block>> {
-        let step = self.partitions as usize;
-        let block = |number, content| Block { number, content };
-        match &self.content {
-            TableContent::Records(blocks, _) => {
-                let own = blocks.iter().enumerate().skip(partition).step_by(step);
-                Ok(own.map(|(number, records)| block(number, BlockContent::Records(records.clone()))).collect())
-            }
-            TableContent::Text(pieces, _) => {
-                let own = pieces.iter().enumerate().skip(partition).step_by(step);
-                Ok(own.map(|(number, text)| block(number, BlockContent::Text(text.clone()))).collect())
-            }
-            TableContent::Batches(batches) => {
-                let own = batches.iter().enumerate().skip(partition).step_by(step);
-                own.map(|(number, rows)| Ok(block(number, BlockContent::Rows(select(rows, spec)?)))).collect()
-            }
-        }
-    }
-}
-
 /// The columns of the query, in their declared types.
 fn select(rows: &RecordBatch, spec: &SourceSpec) -> Result<RecordBatch> {
     let schema = source_schema(spec)?;
@@ -179,6 +167,7 @@ struct Block {
     content: BlockContent,
 }
 
+#[derive(Clone, Debug)]
 enum BlockContent {
     Rows(RecordBatch),
     Records(BinaryArray),
