@@ -1,9 +1,11 @@
 //! Formats: raw records to columns and back, an array at a time.
 
+use std::sync::Arc;
+
 use anabranch_dataflow::SourceSpec;
 use anabranch_model::{Error, Result};
 use arrow::array::{ArrayRef, BinaryArray, RecordBatch, RecordBatchOptions};
-use arrow::datatypes::{DataType, SchemaRef};
+use arrow::datatypes::{DataType, Field, SchemaRef};
 
 use crate::Options;
 
@@ -162,6 +164,13 @@ pub(crate) fn printable(text: &str) -> String {
     printable
 }
 
+/// `MAP<STRING, ...>`: of texts to nullable values of this type.
+pub(crate) fn map_of_texts(value: DataType) -> DataType {
+    let (key, value) = (Field::new("key", DataType::Utf8View, false), Field::new("value", value, true));
+    let entries = Field::new("entries", DataType::Struct(vec![key, value].into()), false);
+    DataType::Map(Arc::new(entries), false)
+}
+
 /// Whether this is one of the types that hold text.
 pub(crate) fn is_string(data_type: &DataType) -> bool {
     matches!(data_type, DataType::Utf8 | DataType::LargeUtf8 | DataType::Utf8View)
@@ -169,9 +178,7 @@ pub(crate) fn is_string(data_type: &DataType) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::Arc;
-
-    use arrow::datatypes::{Field, Schema, TimeUnit};
+    use arrow::datatypes::{Schema, TimeUnit};
 
     use super::*;
 

@@ -23,7 +23,7 @@ use arrow::datatypes::{DataType, Field, Fields, Schema, SchemaRef, TimeUnit};
 
 use super::json::{JsonDecoder, JsonEncoder, JsonOptions, TimestampFormat};
 use super::options::FormatOptions;
-use super::{Decode, Encode, projected};
+use super::{Decode, Encode, map_of_texts, projected};
 use crate::Options;
 use units::{Unit, Units};
 
@@ -82,20 +82,13 @@ impl Description {
                 DataType::Timestamp(TimeUnit::Millisecond, Some("UTC".into()))
             }
             Description::Source(_) => DataType::Utf8View,
-            Description::Properties => properties_type(),
+            Description::Properties => map_of_texts(DataType::Utf8View),
         }
     }
 }
 
 /// The field of an envelope, and of its source, with a time in milliseconds.
 const TS_MS: &str = "ts_ms";
-
-/// `MAP<STRING, STRING>`.
-fn properties_type() -> DataType {
-    let (key, value) = (Field::new("key", DataType::Utf8View, false), Field::new("value", DataType::Utf8View, true));
-    let entries = Field::new("entries", DataType::Struct(Fields::from(vec![key, value])), false);
-    DataType::Map(Arc::new(entries), false)
-}
 
 /// Decoded changes: rows, each with its weight and its record.
 #[derive(Debug)]
@@ -209,7 +202,10 @@ impl DebeziumOptions {
     fn json_decoder(&self, row: &Fields, describes: bool) -> Result<JsonDecoder> {
         let mut envelope = envelope(row);
         if describes {
-            let more = [Field::new(TS_MS, DataType::Int64, true), Field::new("source", properties_type(), true)];
+            let more = [
+                Field::new(TS_MS, DataType::Int64, true),
+                Field::new("source", Description::Properties.data_type(), true),
+            ];
             let fields = envelope.fields().iter().cloned().chain(more.map(Arc::new));
             envelope = Schema::new(fields.collect::<Vec<_>>());
         }

@@ -38,10 +38,12 @@ mod tests;
 
 use anabranch_model::Result;
 pub use datetime::TimestampFormat;
+pub(in crate::format) use datetime::per_second;
 
 use super::options::FormatOptions;
 pub use decoder::JsonDecoder;
 pub use encoder::JsonEncoder;
+pub(crate) use encoder::write_signed;
 pub(in crate::format) use number::{Fixed, eight_digits};
 
 /// Options of the JSON format.

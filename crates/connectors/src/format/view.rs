@@ -1,23 +1,11 @@
 //! Views: Arrow's references to strings in a buffer; short strings are in the view itself.
 
+use arrow::array::make_view;
+
 /// The buffer of a column's strings that point into the input.
 pub(super) const INPUT: u32 = 0;
 /// The buffer of the other strings.
 pub(super) const EXTRA: u32 = 1;
-
-/// The view of a string at `offset` of buffer `buffer`.
-pub(super) fn view(text: &[u8], buffer: u32, offset: u32) -> u128 {
-    let mut bytes = [0; 16];
-    bytes[..4].copy_from_slice(&(text.len() as u32).to_le_bytes());
-    if text.len() <= 12 {
-        bytes[4..4 + text.len()].copy_from_slice(text);
-    } else {
-        bytes[4..8].copy_from_slice(&text[..4]);
-        bytes[8..12].copy_from_slice(&buffer.to_le_bytes());
-        bytes[12..].copy_from_slice(&offset.to_le_bytes());
-    }
-    u128::from_le_bytes(bytes)
-}
 
 /// The view of a string of `len` bytes. `bytes` are the sixteen bytes from its beginning, which may include
 /// bytes after it. The string is at `offset` of the input.
@@ -32,18 +20,17 @@ pub(super) fn view_of(bytes: [u8; 16], len: usize, offset: usize) -> u128 {
     view | len as u128
 }
 
+/// The view of the string `input[start..end]`.
 #[inline(always)]
 pub(super) fn view_within(input: &[u8], start: usize, end: usize) -> u128 {
     match input.get(start..).and_then(|rest| rest.first_chunk::<16>()) {
         Some(bytes) => view_of(*bytes, end - start, start),
-        None => view(&input[start..end], INPUT, start as u32),
+        None => make_view(&input[start..end], INPUT, start as u32),
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use arrow::array::make_view;
-
     use super::*;
 
     #[test]
@@ -53,7 +40,6 @@ mod tests {
             for end in start..=input.len() {
                 let expected = make_view(&input[start..end], INPUT, start as u32);
                 assert_eq!(view_within(&input, start, end), expected);
-                assert_eq!(view(&input[start..end], INPUT, start as u32), expected);
             }
         }
     }

@@ -10,13 +10,13 @@ use arrow::array::{
 };
 use arrow::buffer::OffsetBuffer;
 use arrow::compute::cast;
-use arrow::datatypes::{DataType, Field, Fields, Schema, SchemaRef, TimeUnit};
+use arrow::datatypes::{DataType, Field, Schema, SchemaRef, TimeUnit};
 
 use super::content::ValueFormat;
 use super::native::Received;
 use super::versions::{self, KeyReader, RecordKey, Versions};
 use crate::format::debezium::{DebeziumDecoder, Description};
-use crate::format::{Decode, Decoded, batch, source_schema};
+use crate::format::{Decode, Decoded, batch, map_of_texts, source_schema};
 
 /// A kind of metadata.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -78,7 +78,7 @@ pub(super) fn known() -> SchemaRef {
             Key::Partition | Key::LeaderEpoch => DataType::Int32,
             Key::Offset | Key::Weight => DataType::Int64,
             Key::Timestamp => DataType::Timestamp(TimeUnit::Millisecond, Some("UTC".into())),
-            Key::Headers => headers_type(),
+            Key::Headers => map_of_texts(DataType::Binary),
             Key::Deleted => DataType::Boolean,
             Key::Described(what) => what.data_type(),
         };
@@ -86,13 +86,6 @@ pub(super) fn known() -> SchemaRef {
     };
     let known = KEYS.into_iter().filter(|(key, _)| !matches!(key, Key::Deleted | Key::Weight));
     Arc::new(Schema::new(known.map(field).collect::<Vec<_>>()))
-}
-
-/// `MAP<STRING, BYTES>`.
-fn headers_type() -> DataType {
-    let (key, value) = (Field::new("key", DataType::Utf8View, false), Field::new("value", DataType::Binary, true));
-    let entries = Field::new("entries", DataType::Struct(Fields::from(vec![key, value])), false);
-    DataType::Map(Arc::new(entries), false)
 }
 
 /// The metadata of a block of records that the query needs.

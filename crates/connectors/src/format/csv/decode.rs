@@ -9,8 +9,7 @@ use std::sync::Arc;
 
 use anabranch_dataflow::sql_name;
 use anabranch_model::Result;
-use arrow::array::NullBufferBuilder;
-use arrow::array::{Array, ArrayRef, BinaryArray, BooleanArray, StringViewArray};
+use arrow::array::{Array, ArrayRef, BinaryArray, BooleanArray, NullBufferBuilder, StringViewArray, make_view};
 use arrow::buffer::{Buffer, ScalarBuffer};
 use arrow::compute::{CastOptions, FilterBuilder, cast_with_options};
 use arrow::datatypes::{DataType, FieldRef, SchemaRef};
@@ -18,7 +17,7 @@ use arrow::datatypes::{DataType, FieldRef, SchemaRef};
 use super::numbers::{Finished, Numbers};
 use super::split::Marks;
 use super::{CsvOptions, FieldRange, check, unquote};
-use crate::format::view::{EXTRA, view, view_within};
+use crate::format::view::{EXTRA, view_within};
 use crate::format::{Decode, Decoded, batch, printable, projected};
 
 /// Decodes lines of delimited fields.
@@ -108,7 +107,7 @@ impl CsvDecoder {
                 unquote(&bytes[field.start..field.end], &mut self.unquoted);
                 let offset = building.extra.len();
                 building.extra.extend_from_slice(&self.unquoted);
-                view(&self.unquoted, EXTRA, offset as u32)
+                make_view(&self.unquoted, EXTRA, offset as u32)
             } else {
                 view_within(bytes, field.start, field.end)
             });

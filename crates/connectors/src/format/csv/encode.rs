@@ -6,16 +6,15 @@ use std::sync::Arc;
 use anabranch_model::{Error, Result};
 use arrow::array::{Array, ArrayRef, AsArray, BinaryArray, RecordBatch, StringViewArray};
 use arrow::buffer::{Buffer, OffsetBuffer, ScalarBuffer};
-use arrow::datatypes::{
-    ArrowTimestampType, DataType, SchemaRef, TimeUnit, TimestampMicrosecondType, TimestampMillisecondType,
-    TimestampNanosecondType, TimestampSecondType,
-};
+use arrow::compute::cast;
+use arrow::datatypes::{DataType, Int64Type, SchemaRef, TimeUnit};
 use arrow::error::ArrowError;
 use arrow::util::display::{ArrayFormatter, FormatOptions};
 use memchr::{memchr, memchr3};
 
 use super::{CsvOptions, check};
 use crate::format::Encode;
+use crate::format::json::per_second;
 
 const BYTE_ORDER_MARK: &[u8] = b"\xef\xbb\xbf";
 
@@ -36,16 +35,10 @@ fn text_format(data_type: &DataType) -> FormatOptions<'static> {
 }
 
 /// Instants as times of UTC without a zone, which are written with a `Z`; other columns as they are.
-fn in_utc(column: &ArrayRef) -> ArrayRef {
-    let DataType::Timestamp(unit, Some(_)) = column.data_type() else { return Arc::clone(column) };
-    fn plain<T: ArrowTimestampType>(column: &ArrayRef) -> ArrayRef {
-        Arc::new(column.as_primitive::<T>().clone().with_timezone_opt(None::<Arc<str>>))
-    }
-    match unit {
-        TimeUnit::Second => plain::<TimestampSecondType>(column),
-        TimeUnit::Millisecond => plain::<TimestampMillisecondType>(column),
-        TimeUnit::Microsecond => plain::<TimestampMicrosecondType>(column),
-        TimeUnit::Nanosecond => plain::<TimestampNanosecondType>(column),
+fn in_utc(column: &ArrayRef) -> Result<ArrayRef> {
+    match column.data_type() {
+        DataType::Timestamp(unit, Some(_)) => Ok(cast(column, &DataType::Timestamp(*unit, None))?),
+        _ => Ok(Arc::clone(column)),
     }
 }
 
@@ -122,7 +115,7 @@ enum CsvColumn<'a> {
 
 /// Times. Successive times are often within the same second.
 struct Times<'a> {
-    values: &'a [i64],
+    values: ScalarBuffer<i64>,
     per_second: i64,
     /// Digits of the fraction.
     digits: usize,
@@ -135,18 +128,14 @@ struct Times<'a> {
 impl<'a> CsvColumn<'a> {
     fn new(column: &'a ArrayRef, is_instant: bool, format: &'a FormatOptions<'_>) -> Result<CsvColumn<'a>> {
         let others = ArrayFormatter::try_new(column, format)?;
-        let times = |unit: &TimeUnit, others| {
-            let (values, per_second, digits) = match unit {
-                TimeUnit::Second => (column.as_primitive::<TimestampSecondType>().values(), 1, 0),
-                TimeUnit::Millisecond => (column.as_primitive::<TimestampMillisecondType>().values(), 1_000, 3),
-                TimeUnit::Microsecond => (column.as_primitive::<TimestampMicrosecondType>().values(), 1_000_000, 6),
-                TimeUnit::Nanosecond => (column.as_primitive::<TimestampNanosecondType>().values(), 1_000_000_000, 9),
-            };
-            Times { values, per_second, digits, is_instant, second: None, text: String::new(), others }
-        };
         Ok(match column.data_type() {
             DataType::Utf8View => CsvColumn::Texts(column.as_string_view()),
-            DataType::Timestamp(unit, None) => CsvColumn::Times(times(unit, others)),
+            DataType::Timestamp(unit, None) => {
+                let values = cast(column, &DataType::Int64)?.as_primitive::<Int64Type>().values().clone();
+                let per_second = per_second(*unit);
+                let (digits, text) = (per_second.ilog10() as usize, String::new());
+                CsvColumn::Times(Times { values, per_second, digits, is_instant, second: None, text, others })
+            }
             _ => CsvColumn::Others(others),
         })
     }
@@ -183,7 +172,8 @@ impl Times<'_> {
 impl Encode for CsvEncoder {
     fn encode(&mut self, batch: &RecordBatch) -> Result<BinaryArray> {
         let is_instant = |column: &ArrayRef| matches!(column.data_type(), DataType::Timestamp(_, Some(_)));
-        let columns: Vec<_> = batch.columns().iter().map(|column| (in_utc(column), is_instant(column))).collect();
+        let columns = batch.columns().iter().map(|column| Ok((in_utc(column)?, is_instant(column))));
+        let columns = columns.collect::<Result<Vec<_>>>()?;
         let formats: Vec<_> = columns.iter().map(|(column, _)| text_format(column.data_type())).collect();
         let columns = columns.iter().zip(&formats);
         let columns =

@@ -8,14 +8,12 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use anabranch_model::{Error, Result};
-use arrow::array::{
-    Array, ArrayRef, ArrowPrimitiveType, AsArray, BinaryArray, Int64Array, PrimitiveArray, StructArray,
-};
-use arrow::datatypes::{
-    ArrowTimestampType, DataType, Field, Fields, Int64Type, TimeUnit, TimestampMicrosecondType,
-    TimestampMillisecondType, TimestampNanosecondType, TimestampSecondType,
-};
+use arrow::array::{Array, ArrayRef, AsArray, BinaryArray, Int64Array, StructArray};
+use arrow::compute::cast;
+use arrow::datatypes::{DataType, Field, Fields, Int64Type};
 use serde_json::Value;
+
+use crate::format::json::per_second;
 
 /// The unit of a column's numbers.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -161,35 +159,13 @@ pub(super) fn beyond(sides: &[&StructArray], row: &Fields, units: &[Unit]) -> Ve
 
 /// Numbers converted to times.
 pub(super) fn to_times(numbers: &ArrayRef, unit: Unit, data_type: &DataType) -> Result<ArrayRef> {
-    let DataType::Timestamp(to, zone) = data_type else {
+    let DataType::Timestamp(to, _) = data_type else {
         return Err(Error::internal("a unit of a column that is no timestamp"));
     };
-    let numbers = numbers.as_primitive::<Int64Type>();
-    fn scaled<T>(numbers: &Int64Array, unit: Unit, per_second: i64) -> PrimitiveArray<T>
-    where
-        T: ArrowTimestampType + ArrowPrimitiveType<Native = i64>,
-    {
-        let from = unit.per_second();
-        // Values that do not fit are NULL: only nanoseconds from 1677 to 2262 have a number.
-        numbers.unary_opt(|value| {
-            if from >= per_second {
-                Some(value.div_euclid(from / per_second))
-            } else {
-                value.checked_mul(per_second / from)
-            }
-        })
-    }
-    let zone = zone.clone();
-    Ok(match to {
-        TimeUnit::Second => Arc::new(scaled::<TimestampSecondType>(numbers, unit, 1).with_timezone_opt(zone)),
-        TimeUnit::Millisecond => {
-            Arc::new(scaled::<TimestampMillisecondType>(numbers, unit, 1_000).with_timezone_opt(zone))
-        }
-        TimeUnit::Microsecond => {
-            Arc::new(scaled::<TimestampMicrosecondType>(numbers, unit, 1_000_000).with_timezone_opt(zone))
-        }
-        TimeUnit::Nanosecond => {
-            Arc::new(scaled::<TimestampNanosecondType>(numbers, unit, 1_000_000_000).with_timezone_opt(zone))
-        }
-    })
+    let (from, to) = (unit.per_second(), per_second(*to));
+    // Values that do not fit are NULL: only nanoseconds from 1677 to 2262 have a number.
+    let times: Int64Array = numbers
+        .as_primitive::<Int64Type>()
+        .unary_opt(|value| if from >= to { Some(value.div_euclid(from / to)) } else { value.checked_mul(to / from) });
+    Ok(cast(&times, data_type)?)
 }

@@ -8,12 +8,13 @@ mod finish;
 mod unique;
 
 use anabranch_model::{Error, Result};
+use arrow::array::make_view;
 use arrow::datatypes::{DataType, Fields};
 
 use super::keys::Keys;
 use super::kind::ValueKind;
 use crate::format::lanes::Lanes;
-use crate::format::view::{EXTRA, view};
+use crate::format::view::EXTRA;
 
 /// A node's place in the tree.
 pub(super) type ColumnId = usize;
@@ -344,7 +345,7 @@ impl Columns {
             Values::Views(values) => {
                 let start = self.extra.len();
                 fill(&mut self.extra)?;
-                put(values, slot, view(&self.extra[start..], EXTRA, start as u32));
+                put(values, slot, make_view(&self.extra[start..], EXTRA, start as u32));
             }
             Values::Bytes { ends, data } => {
                 data.truncate(ends.start(slot));

@@ -75,7 +75,8 @@ impl Time {
     }
 }
 
-fn per_second(unit: TimeUnit) -> i64 {
+/// The number of values in a second.
+pub(in crate::format) fn per_second(unit: TimeUnit) -> i64 {
     match unit {
         TimeUnit::Second => 1,
         TimeUnit::Millisecond => 1_000,

@@ -2,7 +2,7 @@
 //! parser.
 
 use anabranch_model::Result;
-use arrow::array::{Array, BinaryArray, RecordBatch, RecordBatchOptions};
+use arrow::array::{Array, BinaryArray};
 use arrow::datatypes::SchemaRef;
 
 use super::JsonOptions;
@@ -15,7 +15,7 @@ use super::scan::{Scan, Scanner};
 use super::token::{PADDING, Padded};
 use super::trace::Trace;
 use crate::format::lanes::{Baseline, prefetch};
-use crate::format::{Decode, Decoded};
+use crate::format::{Decode, Decoded, batch};
 
 /// Decodes JSON objects, one per record.
 ///
@@ -237,8 +237,6 @@ impl Decode for JsonDecoder {
             }
         };
         let columns = self.columns.finish(rows, records.values().clone())?;
-        let options = RecordBatchOptions::new().with_row_count(Some(rows));
-        let batch = RecordBatch::try_new_with_options(self.schema.clone(), columns, &options)?;
-        Ok(Decoded { batch, malformed })
+        Ok(Decoded { batch: batch(&self.schema, columns, rows)?, malformed })
     }
 }

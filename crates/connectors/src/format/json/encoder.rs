@@ -17,6 +17,7 @@ mod cells;
 mod scalar;
 
 use cells::Cells;
+pub(crate) use scalar::write_signed;
 use scalar::write_string;
 
 /// Encodes rows as JSON objects with all columns in their order.

@@ -5,8 +5,8 @@
 //! the fast path wrote before are overwritten.
 
 use super::layout::{Action, Layout, Literal, Step};
-use super::scan::{Scan, Scanner};
-use super::token::{OTHER, Padded, integer, integer_end, plain_view, space_end, text_end};
+use super::scan::{Scan, Scanner, integer_into, plain_text};
+use super::token::{OTHER, Padded, integer_end, space_end, text_end};
 
 /// Reads the scanner's record by `layout` into `slot`; false if it is not of that layout.
 ///
@@ -33,9 +33,9 @@ pub(super) unsafe fn read<L: Scan>(layout: &Layout, scanner: &mut Scanner<'_>, s
                 match step.action {
                     _ if same != u32::MAX => OTHER,
                     Action::SkipText => text_end::<L>(record, at),
-                    Action::Text => text::<L>(step, scanner, slot, at),
+                    Action::Text => plain_text::<L>(scanner, step.target, slot, at),
                     Action::SkipInteger => integer_end::<L>(record, at),
-                    Action::Integer => integer_into::<L>(step, scanner, slot, at),
+                    Action::Integer => integer_into::<L>(scanner, step.target, slot, at, step.min, step.max),
                     Action::Skip | Action::Read => OTHER,
                 }
             };
@@ -138,34 +138,4 @@ unsafe fn any<L: Scan>(step: &Step, scanner: &mut Scanner<'_>, slot: usize, at: 
             Action::Text | Action::Integer | Action::Read => L::value(scanner, step.target, slot, at, step.depth),
         }
     }
-}
-
-/// Reads the plain string with its content at `at` into the step's column.
-///
-/// # Safety
-/// As for [`text_end`].
-#[inline(always)]
-unsafe fn text<L: Scan>(step: &Step, scanner: &mut Scanner<'_>, slot: usize, at: usize) -> usize {
-    // SAFETY: same contract.
-    let end = unsafe { text_end::<L>(scanner.record, at) };
-    if end != OTHER {
-        // SAFETY: the string's content is in the record, and the padding after it is readable.
-        let view = unsafe { plain_view(scanner.record, at, end - 1 - at) };
-        scanner.columns.set_view(step.target, slot, view);
-    }
-    end
-}
-
-/// Reads the integer at `at` into the step's column.
-///
-/// # Safety
-/// As for [`text_end`].
-#[inline(always)]
-unsafe fn integer_into<L: Scan>(step: &Step, scanner: &mut Scanner<'_>, slot: usize, at: usize) -> usize {
-    // SAFETY: same contract.
-    let (value, end) = unsafe { integer::<L>(scanner.record, at, step.min, step.max) };
-    if end != OTHER {
-        scanner.columns.set_integer(step.target, slot, value);
-    }
-    end
 }

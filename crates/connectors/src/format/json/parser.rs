@@ -60,10 +60,9 @@ impl Parser<'_> {
 
     /// Reads the object at the position into the fields of `id`.
     pub(super) fn object(&mut self, id: ColumnId, slot: usize) -> Read<()> {
-        self.descend()?;
+        let mut more = self.enter(b'}')?;
         self.columns.begin_object(id);
         let mut key = Vec::new();
-        let mut more = self.first(b'}')?;
         while more {
             let field = self.key(id, &mut key)?;
             match field.and_then(|field| Some((field, self.columns.mark_seen(id, field, true)?))) {
@@ -174,8 +173,7 @@ impl Parser<'_> {
     }
 
     fn skip_object(&mut self) -> Read<()> {
-        self.descend()?;
-        let mut more = self.first(b'}')?;
+        let mut more = self.enter(b'}')?;
         while more {
             if self.peek() != Some(b'"') {
                 return Err(self.expected("a key in quotes"));
@@ -190,8 +188,7 @@ impl Parser<'_> {
     }
 
     fn skip_array(&mut self) -> Read<()> {
-        self.descend()?;
-        let mut more = self.first(b']')?;
+        let mut more = self.enter(b']')?;
         while more {
             self.skip()?;
             more = self.next(b']')?;
@@ -217,17 +214,13 @@ impl Parser<'_> {
         Ok(Shape::Other)
     }
 
-    fn descend(&mut self) -> Read<()> {
+    /// Enters an object or an array: returns whether there is an element before `close`, and skips `close`
+    /// otherwise.
+    pub(super) fn enter(&mut self, close: u8) -> Read<bool> {
         self.depth += 1;
         if self.depth > DEPTH_MAX {
             return Err(Fault::new(self.pos, format!("objects and arrays are nested more than {DEPTH_MAX} deep")));
         }
-        Ok(())
-    }
-
-    /// After an opening bracket: returns whether there is an element before `close`, and skips `close`
-    /// otherwise.
-    pub(super) fn first(&mut self, close: u8) -> Read<bool> {
         self.pos += 1;
         self.skip_space();
         if self.peek() == Some(close) {
@@ -252,18 +245,6 @@ impl Parser<'_> {
             }
             _ => Err(self.expected(if close == b'}' { "',' or '}'" } else { "',' or ']'" })),
         }
-    }
-
-    /// Enters an array, as [`Parser::object`] does an object.
-    pub(super) fn enter_array(&mut self) -> Read<bool> {
-        self.descend()?;
-        self.first(b']')
-    }
-
-    /// Enters an object whose keys are values.
-    pub(super) fn enter_object(&mut self) -> Read<bool> {
-        self.descend()?;
-        self.first(b'}')
     }
 
     #[inline]

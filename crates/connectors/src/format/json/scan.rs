@@ -272,13 +272,26 @@ fn general(s: &mut Scanner<'_>, id: ColumnId, slot: usize, pos: usize, depth: us
 #[inline(always)]
 unsafe fn text<L: Scan>(s: &mut Scanner<'_>, id: ColumnId, slot: usize, at: usize) -> usize {
     // SAFETY: same contract.
-    let end = unsafe { text_end::<L>(s.record, at) };
-    if end == OTHER {
-        // SAFETY: same contract.
-        return unsafe { L::rich(s, id, slot, at) };
+    unsafe {
+        match plain_text::<L>(s, id, slot, at) {
+            OTHER => L::rich(s, id, slot, at),
+            end => end,
+        }
     }
-    // SAFETY: the string's content is in the record, and the padding after it is readable.
-    s.columns.set_view(id, slot, unsafe { plain_view(s.record, at, end - 1 - at) });
+}
+
+/// Reads the string with its content at `at`, if it is plain, into `slot` of the text column `id`.
+///
+/// # Safety
+/// As for [`text_end`].
+#[inline(always)]
+pub(super) unsafe fn plain_text<L: Lanes>(s: &mut Scanner<'_>, id: ColumnId, slot: usize, at: usize) -> usize {
+    // SAFETY: same contract.
+    let end = unsafe { text_end::<L>(s.record, at) };
+    if end != OTHER {
+        // SAFETY: the string's content is in the record, and the padding after it is readable.
+        s.columns.set_view(id, slot, unsafe { plain_view(s.record, at, end - 1 - at) });
+    }
     end
 }
 
@@ -297,10 +310,12 @@ unsafe fn rich<L: Lanes>(s: &mut Scanner<'_>, id: ColumnId, slot: usize, at: usi
     span.end + 1
 }
 
+/// Reads the integer at `pos`, if it is within the range, into `slot` of `id`.
+///
 /// # Safety
-/// The processor must have the instructions of `L`; `pos` must be in the record.
+/// As for [`text_end`].
 #[inline(always)]
-unsafe fn integer_into<L: Lanes>(
+pub(super) unsafe fn integer_into<L: Lanes>(
     s: &mut Scanner<'_>,
     id: ColumnId,
     slot: usize,

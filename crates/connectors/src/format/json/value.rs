@@ -2,16 +2,18 @@
 
 use std::borrow::Cow;
 
+use arrow::array::make_view;
+
 use super::base64;
 use super::column::ColumnId;
-use super::datetime::{Time, Timestamp, parse_date};
+use super::datetime::{Timestamp, parse_date};
 use super::fault::{Fault, Read, shown};
 use super::kind::ValueKind;
 use super::number::{integer, number, scaled};
 use super::parser::{Parser, Presence};
 use super::text::{Span, string, unescape};
 use super::trace::Shape;
-use crate::format::view::{INPUT, view};
+use crate::format::view::INPUT;
 
 /// The text of a scalar: a number, a word, or the content of a string.
 struct Scalar<'a> {
@@ -80,8 +82,8 @@ impl<'a> Parser<'a> {
             ValueKind::Unsigned64 => self.integer(id, slot, 0, i128::from(u64::MAX))?,
             ValueKind::Float32 | ValueKind::Float64 => self.float(id, slot, kind)?,
             ValueKind::Decimal { precision, scale } => self.decimal(id, slot, precision, scale)?,
-            ValueKind::Date => self.date(id, slot)?,
-            ValueKind::Time(time) => self.time(id, slot, time)?,
+            ValueKind::Date => self.quoted_value(id, slot, kind, |text| parse_date(text).map(i64::from))?,
+            ValueKind::Time(time) => self.quoted_value(id, slot, kind, |text| time.parse(text))?,
             ValueKind::Timestamp(timestamp) => self.timestamp(id, slot, timestamp)?,
         };
         self.note(start, Some(id), shape);
@@ -90,7 +92,7 @@ impl<'a> Parser<'a> {
 
     fn list(&mut self, id: ColumnId, slot: usize) -> Read<()> {
         let Some((element, mut end)) = self.columns.list(id, slot) else { return Err(self.expected("no array")) };
-        let mut more = self.enter_array()?;
+        let mut more = self.enter(b']')?;
         while more {
             let at = self.pos;
             let presence = self.value(element, end).map_err(|fault| fault.in_column(element))?;
@@ -108,7 +110,7 @@ impl<'a> Parser<'a> {
     /// Of equal keys, all entries are kept here.
     fn map(&mut self, id: ColumnId, slot: usize) -> Read<()> {
         let Some((key, value, mut end)) = self.columns.map(id, slot) else { return Err(self.expected("no object")) };
-        let mut more = self.enter_object()?;
+        let mut more = self.enter(b'}')?;
         while more {
             if self.peek() != Some(b'"') {
                 return Err(self.expected("a key in quotes"));
@@ -144,7 +146,7 @@ impl<'a> Parser<'a> {
         let span = self.quoted(kind)?;
         let bytes = self.bytes;
         if matches!(kind, ValueKind::Text) && !span.escaped {
-            let view = view(&bytes[span.start..span.end], INPUT, (self.offset + span.start) as u32);
+            let view = make_view(&bytes[span.start..span.end], INPUT, (self.offset + span.start) as u32);
             self.columns.set_view(id, slot, view);
         } else {
             self.columns.set_bytes(id, slot, |out| unescape(bytes, span, out))?;
@@ -308,22 +310,17 @@ impl<'a> Parser<'a> {
         Ok(Shape::Other)
     }
 
-    fn date(&mut self, id: ColumnId, slot: usize) -> Read<Shape> {
+    /// Reads a date or a time of day, which is always in quotes.
+    fn quoted_value(
+        &mut self,
+        id: ColumnId,
+        slot: usize,
+        kind: ValueKind,
+        parse: impl FnOnce(&[u8]) -> Option<i64>,
+    ) -> Read<Shape> {
         let start = self.pos;
-        let scalar = self.scalar(ValueKind::Date)?;
-        let Some(days) = parse_date(&scalar.text).filter(|_| scalar.quoted) else {
-            return Err(self.wrong(start, ValueKind::Date));
-        };
-        self.columns.set_integer(id, slot, i64::from(days));
-        Ok(Shape::Other)
-    }
-
-    fn time(&mut self, id: ColumnId, slot: usize, time: Time) -> Read<Shape> {
-        let start = self.pos;
-        let scalar = self.scalar(ValueKind::Time(time))?;
-        let Some(value) = time.parse(&scalar.text).filter(|_| scalar.quoted) else {
-            return Err(self.wrong(start, ValueKind::Time(time)));
-        };
+        let scalar = self.scalar(kind)?;
+        let Some(value) = parse(&scalar.text).filter(|_| scalar.quoted) else { return Err(self.wrong(start, kind)) };
         self.columns.set_integer(id, slot, value);
         Ok(Shape::Other)
     }

@@ -8,11 +8,10 @@ use arrow::array::{
     ListArray, MapArray, PrimitiveArray, StructArray,
 };
 use arrow::buffer::{BooleanBuffer, Buffer, NullBuffer, OffsetBuffer, ScalarBuffer};
+use arrow::compute::cast;
 use arrow::datatypes::{
-    ArrowTimestampType, BinaryType, BinaryViewType, ByteArrayType, ByteViewType, DataType, Date32Type, Float32Type,
-    Float64Type, Int8Type, Int16Type, Int32Type, Int64Type, StringViewType, Time32MillisecondType, Time32SecondType,
-    Time64MicrosecondType, Time64NanosecondType, TimeUnit, TimestampMicrosecondType, TimestampMillisecondType,
-    TimestampNanosecondType, TimestampSecondType, UInt8Type, UInt16Type, UInt32Type, UInt64Type, Utf8Type,
+    BinaryType, BinaryViewType, ByteArrayType, ByteViewType, DataType, Float32Type, Float64Type, Int8Type, Int16Type,
+    Int32Type, Int64Type, StringViewType, UInt8Type, UInt16Type, UInt32Type, UInt64Type, Utf8Type,
 };
 
 use super::unique::unique;
@@ -106,17 +105,8 @@ fn whole<T: ArrowPrimitiveType>(mut values: Vec<T::Native>, len: usize, nulls: O
     Arc::new(PrimitiveArray::<T>::new(values.into(), nulls))
 }
 
-fn timestamps<T: ArrowTimestampType>(
-    mut values: Vec<i64>,
-    len: usize,
-    nulls: Option<NullBuffer>,
-    zone: Option<&Arc<str>>,
-) -> ArrayRef {
-    values.truncate(len);
-    Arc::new(PrimitiveArray::<T>::new(values.into(), nulls).with_timezone_opt(zone.cloned()))
-}
-
-/// The values fit the narrow types: their range was checked when they were written.
+/// The values fit the narrow types: their range was checked when they were written. A cast to a type of times
+/// keeps the numbers, and does not copy them.
 fn integers(data_type: &DataType, values: Vec<i64>, len: usize, nulls: Option<NullBuffer>) -> Result<ArrayRef> {
     Ok(match data_type {
         DataType::Boolean => {
@@ -125,27 +115,16 @@ fn integers(data_type: &DataType, values: Vec<i64>, len: usize, nulls: Option<Nu
         }
         DataType::Int8 => primitive::<Int8Type, _>(&values, len, nulls, |value| value as i8),
         DataType::Int16 => primitive::<Int16Type, _>(&values, len, nulls, |value| value as i16),
-        DataType::Int32 => primitive::<Int32Type, _>(&values, len, nulls, |value| value as i32),
-        DataType::Int64 => whole::<Int64Type>(values, len, nulls),
+        DataType::Int32 | DataType::Date32 | DataType::Time32(_) => {
+            cast(&primitive::<Int32Type, _>(&values, len, nulls, |value| value as i32), data_type)?
+        }
+        DataType::Int64 | DataType::Time64(_) | DataType::Timestamp(..) => {
+            cast(&whole::<Int64Type>(values, len, nulls), data_type)?
+        }
         DataType::UInt8 => primitive::<UInt8Type, _>(&values, len, nulls, |value| value as u8),
         DataType::UInt16 => primitive::<UInt16Type, _>(&values, len, nulls, |value| value as u16),
         DataType::UInt32 => primitive::<UInt32Type, _>(&values, len, nulls, |value| value as u32),
         DataType::UInt64 => primitive::<UInt64Type, _>(&values, len, nulls, i64::cast_unsigned),
-        DataType::Date32 => primitive::<Date32Type, _>(&values, len, nulls, |value| value as i32),
-        DataType::Time32(TimeUnit::Second) => {
-            primitive::<Time32SecondType, _>(&values, len, nulls, |value| value as i32)
-        }
-        DataType::Time32(_) => primitive::<Time32MillisecondType, _>(&values, len, nulls, |value| value as i32),
-        DataType::Time64(TimeUnit::Microsecond) => {
-            primitive::<Time64MicrosecondType, _>(&values, len, nulls, |value| value)
-        }
-        DataType::Time64(_) => primitive::<Time64NanosecondType, _>(&values, len, nulls, |value| value),
-        DataType::Timestamp(unit, zone) => match unit {
-            TimeUnit::Second => timestamps::<TimestampSecondType>(values, len, nulls, zone.as_ref()),
-            TimeUnit::Millisecond => timestamps::<TimestampMillisecondType>(values, len, nulls, zone.as_ref()),
-            TimeUnit::Microsecond => timestamps::<TimestampMicrosecondType>(values, len, nulls, zone.as_ref()),
-            TimeUnit::Nanosecond => timestamps::<TimestampNanosecondType>(values, len, nulls, zone.as_ref()),
-        },
         other => return Err(unexpected(other)),
     })
 }

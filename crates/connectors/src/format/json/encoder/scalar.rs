@@ -57,7 +57,7 @@ pub(super) fn write_string(text: &[u8], out: &mut Vec<u8>) {
 }
 
 /// Appends an integer.
-pub(super) fn write_signed(value: i64, out: &mut Vec<u8>) {
+pub(crate) fn write_signed(value: i64, out: &mut Vec<u8>) {
     if value < 0 {
         out.push(b'-');
     }
