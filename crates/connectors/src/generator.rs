@@ -38,6 +38,17 @@ trait Generate: Send {
     }
 }
 
+/// A number from `min` to `max`, by random bits.
+fn between(bits: u64, min: i64, max: i64) -> i64 {
+    let span = u128::from(max.abs_diff(min)) + 1;
+    min.wrapping_add_unsigned(((u128::from(bits) * span) >> 64) as u64)
+}
+
+/// A number from 0 up to, but without, 1, by random bits.
+fn fraction(bits: u64) -> f64 {
+    (bits >> 11) as f64 / (1_u64 << 53) as f64
+}
+
 /// Rows to generate.
 struct Request {
     partition: u32,

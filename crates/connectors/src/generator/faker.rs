@@ -21,6 +21,7 @@ use arrow::buffer::OffsetBuffer;
 use arrow::compute::cast;
 use arrow::datatypes::{DataType, Field, SchemaRef};
 
+use super::between;
 use super::datagen::{Cells, Generated, GeneratedColumn, open, random};
 use super::load::Load;
 use call::Call;
@@ -137,7 +138,7 @@ pub(super) fn generate(
     let key = column.key;
     match (expression.only_call(), &column.data_type) {
         (Some(Call::Integer { min, max }), data_type) if data_type.is_integer() => {
-            let values = cells.numbers.iter().map(|number| call::between(&mut random(key, *number), *min, *max));
+            let values = cells.numbers.iter().map(|number| between(random(key, *number).next_u64(), *min, *max));
             converted(Arc::new(Int64Array::from_iter_values(values)), path, &column.data_type)
         }
         (Some(Call::Time(moment)), DataType::Timestamp(_, zone)) => {

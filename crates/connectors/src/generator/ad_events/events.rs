@@ -11,6 +11,7 @@ use arrow::datatypes::SchemaRef;
 
 use super::catalog::{AD_TYPES, Catalog, EVENT_TYPES};
 use crate::columns::conform;
+use crate::format::json::write_signed;
 use crate::format::{Decode, batch};
 use crate::generator::{Generate, Request};
 
@@ -119,7 +120,7 @@ impl AdEvents {
         write_text("\",\"ad_type\":\"", AD_TYPES[event.ad_type as usize], bytes);
         write_text("\",\"event_type\":\"", EVENT_TYPES[event.event_type as usize], bytes);
         write_text("\",\"event_time\":", "", bytes);
-        write_number(event.time_ms, bytes);
+        write_signed(event.time_ms, bytes);
         write_text(",\"ip_address\":\"", &catalog.addresses[event.user as usize], bytes);
         write_text("\"}", "", bytes);
     }
@@ -153,24 +154,4 @@ fn pick(random: u64, bits: u32, choices: usize) -> u32 {
 fn write_text(before: &str, value: &str, bytes: &mut Vec<u8>) {
     bytes.extend_from_slice(before.as_bytes());
     bytes.extend_from_slice(value.as_bytes());
-}
-
-/// Writes a number in decimal digits.
-fn write_number(number: i64, bytes: &mut Vec<u8>) {
-    let mut digits = [0_u8; 20];
-    let mut at = digits.len();
-    let mut rest = number.unsigned_abs();
-    loop {
-        at -= 1;
-        digits[at] = b'0' + (rest % 10) as u8;
-        rest /= 10;
-        if rest == 0 {
-            break;
-        }
-    }
-    if number < 0 {
-        at -= 1;
-        digits[at] = b'-';
-    }
-    bytes.extend_from_slice(&digits[at..]);
 }

@@ -14,7 +14,7 @@ use arrow::datatypes::DataType;
 use arrow::row::{RowConverter, SortField};
 
 use super::fields::{Generated, GeneratedColumn, Length};
-use crate::generator::faker;
+use crate::generator::{between, faker, fraction};
 
 /// Distinguishes the random numbers for NULL and lengths from those for values.
 const OF_NULLS: u64 = 0x6e75_6c6c;
@@ -50,16 +50,6 @@ impl Cells {
 /// The random numbers of a cell.
 pub(in crate::generator) fn random(key: u64, number: u64) -> Rng {
     Rng::new(hash_u64(key, number))
-}
-
-fn between(bits: u64, min: i64, max: i64) -> i64 {
-    let span = u128::from(max.abs_diff(min)) + 1;
-    min.wrapping_add_unsigned(((u128::from(bits) * span) >> 64) as u64)
-}
-
-/// A number from 0 up to, but without, 1.
-fn fraction(bits: u64) -> f64 {
-    (bits >> 11) as f64 / (1_u64 << 53) as f64
 }
 
 /// The values of a column in these cells.

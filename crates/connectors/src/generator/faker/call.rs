@@ -8,6 +8,7 @@ use chrono::{DateTime, NaiveDateTime};
 use super::expression::{Expression, Segment};
 use super::pattern::Pattern;
 use super::words::plain;
+use crate::generator::{between, fraction};
 
 /// The providers that are not in `words.txt`, as users write them.
 pub(super) const NAMES: [&str; 29] = [
@@ -83,21 +84,12 @@ pub(super) enum Moment {
     Between { from_ms: i64, to_ms: i64 },
 }
 
-pub(super) fn between(random: &mut Rng, min: i64, max: i64) -> i64 {
-    let span = u128::from(max.abs_diff(min)) + 1;
-    min.wrapping_add_unsigned(((u128::from(random.next_u64()) * span) >> 64) as u64)
-}
-
-/// A number from 0 up to, but without, 1.
-fn fraction(random: &mut Rng) -> f64 {
-    (random.next_u64() >> 11) as f64 / (1_u64 << 53) as f64
-}
-
 impl Moment {
     pub(super) fn at(self, random: &mut Rng, time_ms: i64) -> i64 {
+        let bits = random.next_u64();
         match self {
-            Moment::Around { least_ms, most_ms } => time_ms.saturating_add(between(random, least_ms, most_ms)),
-            Moment::Between { from_ms, to_ms } => between(random, from_ms, to_ms),
+            Moment::Around { least_ms, most_ms } => time_ms.saturating_add(between(bits, least_ms, most_ms)),
+            Moment::Between { from_ms, to_ms } => between(bits, from_ms, to_ms),
         }
     }
 }
@@ -202,9 +194,9 @@ impl Call {
     pub(super) fn write(&self, random: &mut Rng, time_ms: i64, out: &mut String) {
         match self {
             // Writing to a string cannot fail.
-            Call::Integer { min, max } => _ = write!(out, "{}", between(random, *min, *max)),
+            Call::Integer { min, max } => _ = write!(out, "{}", between(random.next_u64(), *min, *max)),
             Call::Double { decimals, min, max } => {
-                let value = min + (max - min) * fraction(random);
+                let value = min + (max - min) * fraction(random.next_u64());
                 _ = write!(out, "{value:.decimals$}");
             }
             Call::Pattern(pattern) => pattern.write(random, out),

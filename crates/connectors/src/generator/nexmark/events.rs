@@ -5,6 +5,7 @@ use std::fmt::Write;
 use anabranch_model::Rng;
 
 use super::names::{CITIES, FIRST_NAMES, HOT_CHANNELS, LAST_NAMES, STATES};
+use crate::generator::fraction;
 use crate::generator::load::Timeline;
 
 const FIRST_ID: u64 = 1000;
@@ -292,8 +293,7 @@ fn channel_id(number: u64) -> u32 {
 
 /// A price in cents from a random number: its logarithm is evenly spread from 1 to a million.
 fn price(random: u64) -> i64 {
-    let even = (random >> 11) as f64 / (1_u64 << 53) as f64;
-    (10_f64.powf(even * 6.0) * 100.0).round() as i64
+    (10_f64.powf(fraction(random) * 6.0) * 100.0).round() as i64
 }
 
 fn choose(rng: &mut Rng, words: &[&'static str]) -> &'static str {
