@@ -22,8 +22,8 @@ pub trait Connector: Send + Sync {
 
     /// Opens the reader of one task. With `from`, it resumes there: `from` holds the positions of all of the
     /// table's partitions, whichever tasks read them before, and the reader takes those of its own
-    /// partitions. A partition that is not in `from` is new, and is read from its beginning. Not called unless
-    /// [`TableTraits::readable`].
+    /// partitions. A partition that is not in `from` is new, and is read from its beginning. Not called
+    /// unless [`TableTraits::readable`].
     fn source(&self, spec: &SourceSpec, _: &TaskContext, _: Option<&Positions>) -> Result<Box<dyn Source>> {
         let (table, connector) = (&spec.table, &spec.connector.connector);
         Err(Error::internal(format!("table {table}: connector '{connector}' cannot be read")))

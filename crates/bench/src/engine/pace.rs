@@ -6,9 +6,9 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use anabranch_dataflow::{ConnectorSpec, SinkSpec, SourceSpec, TableTraits};
+use anabranch_dataflow::{ConnectorSpec, SourceSpec, TableTraits};
 use anabranch_model::{Clock, Error, Nanos, PartitionId, Result, pause};
-use anabranch_operators::{Connector, Polled, Positions, Rows, Sink, Source, TaskContext};
+use anabranch_operators::{Connector, Polled, Positions, Rows, Source, TaskContext};
 use arrow::array::RecordBatch;
 use arrow::datatypes::SchemaRef;
 
@@ -130,10 +130,6 @@ impl Connector for PacedSource {
             lags: Lags::default(),
             clock: Arc::clone(&context.clock),
         }))
-    }
-
-    fn sink(&self, _spec: &SinkSpec, _context: &TaskContext) -> Result<Box<dyn Sink>> {
-        Err(Error::user("this table can only be read"))
     }
 }
 

@@ -109,10 +109,6 @@ impl Connector for GeneratedKeys {
             }
         }
     }
-
-    fn sink(&self, _spec: &SinkSpec, _context: &TaskContext) -> Result<Box<dyn Sink>> {
-        Err(Error::user("this table can only be read"))
-    }
 }
 
 /// Keys and their counts. Each task writes the sum of its counts and the hash of its rows into a file of its
@@ -123,10 +119,6 @@ impl Connector for Sums {
     fn describe(&self, spec: &ConnectorSpec, _columns: &SchemaRef) -> Result<TableTraits> {
         option::<String>(spec, "path")?;
         Ok(TableTraits { writable: true, ..TableTraits::default() })
-    }
-
-    fn source(&self, _: &SourceSpec, _: &TaskContext, _: Option<&Positions>) -> Result<Box<dyn Source>> {
-        Err(Error::user("this table can only be written"))
     }
 
     fn sink(&self, spec: &SinkSpec, context: &TaskContext) -> Result<Box<dyn Sink>> {

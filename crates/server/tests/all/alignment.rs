@@ -6,9 +6,9 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use anabranch_connectors::MemorySink;
-use anabranch_dataflow::{ConnectorSpec, SinkSpec, SourceSpec, TableTraits};
-use anabranch_model::{Error, PartitionId, Result, Rng};
-use anabranch_operators::{Connector, Polled, Positions, Rows, Sink, Source, TaskContext};
+use anabranch_dataflow::{ConnectorSpec, SourceSpec, TableTraits};
+use anabranch_model::{PartitionId, Result, Rng};
+use anabranch_operators::{Connector, Polled, Positions, Rows, Source, TaskContext};
 use anabranch_server::{Engine, Settings};
 use anabranch_state::{Access, Contents, Store};
 use arrow::array::{Array, AsArray, Int64Array, RecordBatch};
@@ -155,10 +155,6 @@ impl Connector for Numbers {
             batch_rows: context.batch_rows,
             rng: Rng::new(self.seed ^ u64::from(context.index) << 32),
         }))
-    }
-
-    fn sink(&self, _: &SinkSpec, _: &TaskContext) -> Result<Box<dyn Sink>> {
-        Err(Error::user("this table can only be read"))
     }
 }
 

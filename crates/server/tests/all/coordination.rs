@@ -5,9 +5,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering::SeqCst};
 use std::time::Duration;
 
-use anabranch_dataflow::{ConnectorSpec, SinkSpec, SourceSpec, TableTraits};
+use anabranch_dataflow::{ConnectorSpec, SinkSpec, TableTraits};
 use anabranch_model::{Epoch, Error, Result};
-use anabranch_operators::{Connector, Positions, Sink, Source, TaskContext};
+use anabranch_operators::{Connector, Sink, TaskContext};
 use anabranch_server::{Engine, Job, Phase, Settings, Summary};
 use arrow::array::RecordBatch;
 use arrow::datatypes::SchemaRef;
@@ -47,10 +47,6 @@ impl Connector for Broken {
             schema: None,
             ..TableTraits::default()
         })
-    }
-
-    fn source(&self, _: &SourceSpec, _: &TaskContext, _: Option<&Positions>) -> Result<Box<dyn Source>> {
-        Err(Error::user("this table can only be written"))
     }
 
     fn sink(&self, _: &SinkSpec, _: &TaskContext) -> Result<Box<dyn Sink>> {

@@ -6,9 +6,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anabranch_connectors::MemorySink;
-use anabranch_dataflow::{ConnectorSpec, SinkSpec, SourceSpec, TableTraits};
-use anabranch_model::{Error, PartitionId, Result, Rng, TaskMetrics};
-use anabranch_operators::{Connector, Polled, Positions, Rows, Sink, Source, TaskContext};
+use anabranch_dataflow::{ConnectorSpec, SourceSpec, TableTraits};
+use anabranch_model::{PartitionId, Result, Rng, TaskMetrics};
+use anabranch_operators::{Connector, Polled, Positions, Rows, Source, TaskContext};
 use anabranch_server::{Engine, Settings};
 use arrow::array::{Array, AsArray, Int64Array, RecordBatch};
 use arrow::datatypes::{Int64Type, SchemaRef};
@@ -88,10 +88,6 @@ impl Connector for Partitions {
         let open = own.clone().map(|id| (id, self.records[id as usize].clone().into_iter())).collect();
         let rng = Rng::new(self.seed ^ u64::from(context.index) << 32);
         Ok(Box::new(Reader { unopened: own.collect(), open, batch_rows: context.batch_rows, rng }))
-    }
-
-    fn sink(&self, _: &SinkSpec, _: &TaskContext) -> Result<Box<dyn Sink>> {
-        Err(Error::user("this table can only be read"))
     }
 }
 

@@ -5,9 +5,9 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use anabranch_connectors::MemorySink;
-use anabranch_dataflow::{ConnectorSpec, SinkSpec, SourceSpec, TableTraits};
+use anabranch_dataflow::{ConnectorSpec, SourceSpec, TableTraits};
 use anabranch_model::{Error, PartitionId, Result};
-use anabranch_operators::{Connector, Polled, Positions, Rows, Sink, Source, TaskContext};
+use anabranch_operators::{Connector, Polled, Positions, Rows, Source, TaskContext};
 use anabranch_server::{Engine, Settings};
 use arrow::array::{AsArray, Int64Array, RecordBatch};
 use arrow::datatypes::{Int64Type, SchemaRef};
@@ -93,10 +93,6 @@ impl Connector for TwoPartitions {
         };
         Ok(Box::new(Reader { index: context.index, script, step: Arc::clone(&self.step), looks: 0 }))
     }
-
-    fn sink(&self, _: &SinkSpec, _: &TaskContext) -> Result<Box<dyn Sink>> {
-        Err(Error::user("this table can only be read"))
-    }
 }
 
 #[test]
@@ -169,10 +165,6 @@ impl Connector for UntilResult {
             results: Arc::clone(&self.results),
             polls_left: (LIMIT.as_millis() / LOOK.as_millis()) as u32,
         }))
-    }
-
-    fn sink(&self, _: &SinkSpec, _: &TaskContext) -> Result<Box<dyn Sink>> {
-        Err(Error::user("this table can only be read"))
     }
 }
 
@@ -280,10 +272,6 @@ impl Connector for Patience {
         let Patience { at_host, longest } = self.clone();
         let polls_left = if at_host { (LIMIT.as_millis() / LOOK.as_millis()) as u32 } else { LOOKS };
         Ok(Box::new(Patient { at_host, longest, polls_left, has_opened: false }))
-    }
-
-    fn sink(&self, _: &SinkSpec, _: &TaskContext) -> Result<Box<dyn Sink>> {
-        Err(Error::user("this table can only be read"))
     }
 }
 

@@ -12,10 +12,10 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use anabranch_dataflow::{
-    ConnectorSpec, OperatorSpec, Plan, SinkSpec, SourceSpec, Stage, StateBackendKind, TableTraits, Updates, WEIGHT,
+    ConnectorSpec, OperatorSpec, Plan, SinkSpec, Stage, StateBackendKind, TableTraits, Updates, WEIGHT,
 };
 use anabranch_model::{Epoch, Error, Result, Rng};
-use anabranch_operators::{Committable, Connector, Delivery, Positions, Sink, Source, TaskContext};
+use anabranch_operators::{Committable, Connector, Delivery, Sink, TaskContext};
 use anabranch_server::{Access, Engine, Settings};
 use anabranch_state::{Contents, Manifest, Store};
 use arrow::array::{AsArray, RecordBatch};
@@ -77,10 +77,6 @@ impl Connector for Outside {
             updates: Updates::Written,
             ..TableTraits::default()
         })
-    }
-
-    fn source(&self, _: &SourceSpec, _: &TaskContext, _: Option<&Positions>) -> Result<Box<dyn Source>> {
-        Err(Error::user("this table can only be written"))
     }
 
     fn sink(&self, spec: &SinkSpec, context: &TaskContext) -> Result<Box<dyn Sink>> {

@@ -4,9 +4,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anabranch_connectors::{MemorySink, MemorySource};
-use anabranch_dataflow::{ConnectorSpec, SinkSpec, SourceSpec, TableTraits};
-use anabranch_model::{Error, PartitionId, Result};
-use anabranch_operators::{Connector, Polled, Positions, Sink, Source, TaskContext};
+use anabranch_dataflow::{ConnectorSpec, SourceSpec, TableTraits};
+use anabranch_model::{PartitionId, Result};
+use anabranch_operators::{Connector, Polled, Positions, Source, TaskContext};
 use anabranch_server::{Engine, Settings};
 use arrow::array::{ArrayRef, Int64Array, RecordBatch};
 use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
@@ -58,10 +58,6 @@ impl Connector for Unending {
 
     fn source(&self, _: &SourceSpec, _: &TaskContext, _: Option<&Positions>) -> Result<Box<dyn Source>> {
         Ok(Box::new(Silence { opened: false }))
-    }
-
-    fn sink(&self, _: &SinkSpec, _: &TaskContext) -> Result<Box<dyn Sink>> {
-        Err(Error::user("this table can only be read"))
     }
 }
 

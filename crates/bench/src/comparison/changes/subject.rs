@@ -4,9 +4,9 @@ use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use anabranch_dataflow::{ConnectorSpec, SinkSpec, SourceSpec, TableTraits};
+use anabranch_dataflow::{ConnectorSpec, SinkSpec, TableTraits};
 use anabranch_model::{Epoch, Error, Result};
-use anabranch_operators::{Connector, Positions, Sink, Source, TaskContext};
+use anabranch_operators::{Connector, Sink, TaskContext};
 use anabranch_server::{Engine, Job, Moves, Plan, Reconfigure, Settings};
 use arrow::array::{AsArray, RecordBatch};
 use arrow::datatypes::{SchemaRef, TimestampMillisecondType};
@@ -32,10 +32,6 @@ impl Connector for Arrivals {
     fn describe(&self, _spec: &ConnectorSpec, columns: &SchemaRef) -> Result<TableTraits> {
         let schema = Some(Arc::clone(columns));
         Ok(TableTraits { writable: true, schema, ..TableTraits::default() })
-    }
-
-    fn source(&self, _: &SourceSpec, _: &TaskContext, _: Option<&Positions>) -> Result<Box<dyn Source>> {
-        Err(Error::user("this table can only be written"))
     }
 
     fn sink(&self, _spec: &SinkSpec, _context: &TaskContext) -> Result<Box<dyn Sink>> {

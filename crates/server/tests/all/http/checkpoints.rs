@@ -5,9 +5,9 @@ use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use std::sync::mpsc::channel;
 use std::time::Duration;
 
-use anabranch_dataflow::{ConnectorSpec, SinkSpec, SourceSpec, TableTraits};
+use anabranch_dataflow::{ConnectorSpec, SinkSpec, TableTraits};
 use anabranch_model::{Epoch, Error, Result};
-use anabranch_operators::{Committable, Connector, Positions, Sink, Source, TaskContext};
+use anabranch_operators::{Committable, Connector, Sink, TaskContext};
 use anabranch_server::{Engine, Settings};
 use arrow::array::RecordBatch;
 use arrow::datatypes::SchemaRef;
@@ -41,10 +41,6 @@ impl Connector for Slow {
             schema: None,
             ..TableTraits::default()
         })
-    }
-
-    fn source(&self, _: &SourceSpec, _: &TaskContext, _: Option<&Positions>) -> Result<Box<dyn Source>> {
-        Err(Error::user("this table can only be written"))
     }
 
     fn sink(&self, _: &SinkSpec, context: &TaskContext) -> Result<Box<dyn Sink>> {
