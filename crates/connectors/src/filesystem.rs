@@ -1,12 +1,5 @@
 //! Filesystem: tables of files in a folder. A table is read once, or followed as its files grow; a sink
-//! writes file by file.
-//!
-//! Options: `'path'` (a file or a folder; names that begin with `.` or `_` are not read), `'format'` = `json`
-//! (one object per line), `csv`, `raw` (lines) or `parquet`, `'compression'` of text (`none`, `gzip`, `zstd`;
-//! default: by the file's extension), `'source.monitor-interval'` (if given, the table is followed: the
-//! folder is scanned for new files and new lines at this interval), `'sink.rolling-size'` and
-//! `'sink.rolling-interval'` (a file is completed at the end of the first epoch after it has this size or
-//! this age; with exactly once also at every checkpoint).
+//! writes file by file. docs/connectors.md describes the options.
 //!
 //! All tasks of a bounded table share one listing of its files. A followed file is identified by its inode,
 //! creation time and first bytes. If it is renamed, the reader continues; a file that takes over its name is
@@ -25,6 +18,11 @@ mod position;
 mod sink;
 mod source;
 mod text;
+
+use std::fs::{self, DirEntry};
+use std::io;
+use std::path::Path;
+use std::sync::Arc;
 
 use anabranch_dataflow::{ConnectorSpec, LookupJoinSpec, Lookups, SinkSpec, SourceSpec, TableTraits};
 use anabranch_model::{Error, Result};
@@ -100,12 +98,18 @@ fn describe_partitioned(partitions: &Partitions, options: &FileOptions, columns:
             .remedy("leave out a column there"));
     }
     if let FileFormat::Text(format) = &options.format {
-        format.encoder(&std::sync::Arc::new(own))?;
+        format.encoder(&Arc::new(own))?;
     }
     Ok(TableTraits { bounded: true, readable: true, writable: true, ..TableTraits::default() })
 }
 
 /// An error of the operating system about a file.
-fn io_error(path: &std::path::Path, doing: &str, error: &std::io::Error) -> Error {
+fn io_error(path: &Path, doing: &str, error: &io::Error) -> Error {
     Error::outside(format!("cannot {doing} {}: {error}", path.display()))
+}
+
+/// The files and folders in a folder.
+fn entries(folder: &Path) -> Result<Vec<DirEntry>> {
+    let failed = |e: io::Error| io_error(folder, "list", &e);
+    fs::read_dir(folder).map_err(failed)?.map(|entry| entry.map_err(failed)).collect()
 }

@@ -7,7 +7,6 @@ use arrow::buffer::{Buffer, OffsetBuffer, ScalarBuffer};
 use memchr::memchr_iter;
 
 use super::frame::{Framing, line_end};
-use super::identity::Head;
 use super::input::{Input, Supply};
 use super::position::Position;
 
@@ -63,7 +62,7 @@ impl Block {
         (to, line + memchr_iter(b'\n', &self.records.values()[from..to]).count() as u64)
     }
 
-    /// Where a record begins whose line was not queried yet.
+    /// Where a record begins. [`Block::line`] must not have been called for it or for a later record.
     pub(super) fn position(&self, record: usize) -> Position {
         let (at, line) = self.count(record);
         Position::Text { byte: self.start + at as u64, line }
@@ -72,7 +71,7 @@ impl Block {
 
 /// Reader of one text file.
 pub(super) struct LineReader {
-    input: Input,
+    pub(super) input: Input,
     framing: Framing,
     /// Whether the file may grow: then its last line is a record only if it has a line end.
     follow: bool,
@@ -124,18 +123,6 @@ impl LineReader {
     /// Whether reading began at this position and found nothing yet.
     pub(super) fn has_read_nothing_since(&self, start: Position) -> bool {
         matches!(start, Position::Text { byte, .. } if self.input.position() == byte)
-    }
-
-    pub(super) fn input(&mut self) -> &mut Input {
-        &mut self.input
-    }
-
-    pub(super) fn is_open(&self) -> bool {
-        self.input.is_open()
-    }
-
-    pub(super) fn head(&self) -> Head {
-        self.input.head()
     }
 
     /// Whether the content was replaced, so that the file has to be read from its beginning.

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 
 use anabranch_model::{Error, Result};
 
-use super::io_error;
+use super::{entries, io_error};
 
 /// The files of the table at `path` in the order of their names: the file itself, or those in the folder and
 /// its subfolders. Names that begin with `.` or `_` are not read: these files are unfinished or contain
@@ -51,8 +51,8 @@ fn walk(
     if !seen.insert((found.dev(), found.ino())) {
         return Ok(());
     }
-    for entry in fs::read_dir(folder).map_err(|e| io_error(folder, "list", &e))? {
-        let path = entry.map_err(|e| io_error(folder, "list", &e))?.path();
+    for entry in entries(folder)? {
+        let path = entry.path();
         if path.file_name().is_some_and(is_hidden) {
             continue;
         }

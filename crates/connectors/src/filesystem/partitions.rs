@@ -1,6 +1,5 @@
 //! A partitioned table: a folder for each combination of values, `dt=2024-01-01/hm=10%3A05`.
 
-use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -8,7 +7,7 @@ use anabranch_model::{Error, Result};
 use anabranch_operators::Zone;
 use chrono::{NaiveDate, NaiveDateTime};
 
-use super::io_error;
+use super::entries;
 use crate::Options;
 
 /// The columns that partition a table, and when a folder is declared complete.
@@ -86,8 +85,7 @@ impl Partitions {
             let begin = format!("{}=", escaped(key));
             let mut inner = Vec::new();
             for folder in found {
-                for entry in fs::read_dir(&folder).map_err(|e| io_error(&folder, "list", &e))? {
-                    let entry = entry.map_err(|e| io_error(&folder, "list", &e))?;
+                for entry in entries(&folder)? {
                     let is_of_key = entry.file_name().to_str().is_some_and(|name| name.starts_with(&begin));
                     if is_of_key && entry.path().is_dir() {
                         inner.push(entry.path());

@@ -117,7 +117,7 @@ pub(super) struct StoredPosition {
     pub(super) is_at_end: bool,
 }
 
-/// What ends the position of a followed file that had no more bytes.
+/// The end of the position of a followed file that had no more bytes.
 const AT_END: &str = " wholly read";
 
 impl StoredPosition {

@@ -24,10 +24,12 @@ use anabranch_model::{Clock, Epoch, Error, Nanos, Result};
 use anabranch_operators::{Delivery, Sink, TaskContext};
 use arrow::array::RecordBatch;
 use arrow::datatypes::SchemaRef;
+use serde_json::Value;
 
 use super::input::Compression;
 use super::options::{FileFormat, FileOptions};
 use super::text::framing;
+use crate::guarantee::START_OVER;
 use disk::Disk;
 use exact::ExactFileSink;
 use file::PartFile;
@@ -76,6 +78,22 @@ fn open_on(disk: Disk, spec: &SinkSpec, options: FileOptions, context: &TaskCont
             Box::new(ExactFileSink::open(disk, spec, options, context, scope)?)
         }
     })
+}
+
+/// Parses the content of a committable of this version; `what` names it in messages.
+fn parsed(content: &[u8], version: u64, what: &str) -> Result<Value> {
+    let content: Value = serde_json::from_slice(content).map_err(|_| damaged(what))?;
+    match content["version"].as_u64() {
+        Some(found) if found == version => Ok(content),
+        Some(other) => Err(Error::user(format!("{what} is of version {other}, known is {version}"))
+            .remedy("start the job with the version of the program that made the checkpoint")),
+        None => Err(damaged(what)),
+    }
+}
+
+fn damaged(what: &str) -> Error {
+    Error::damaged(format!("{what} in the checkpoint is damaged"))
+        .remedy(format!("restore the checkpoint directory from its newest copy, or {START_OVER}"))
 }
 
 impl Current {

@@ -80,7 +80,7 @@ impl ReadFile {
 
 struct Ended {
     label: String,
-    identity: Option<(FileId, Head)>,
+    identity: Option<Tracked>,
 }
 
 enum OpenFile {
@@ -118,24 +118,24 @@ impl ReadFile {
 
     /// Closes the file. Its next turn opens it again at the same position.
     fn close(&mut self) {
-        self.tracked = self.identity().map(|(id, head)| Tracked { id, head });
+        self.tracked = self.identity();
         (self.start, self.starts_at_end) = self.output_position();
         self.content = None;
     }
 
-    fn identity(&self) -> Option<(FileId, Head)> {
-        let Tracked { id, head } = self.tracked?;
+    fn identity(&self) -> Option<Tracked> {
+        let tracked = self.tracked?;
         match &self.content {
-            Some(OpenFile::Text(text)) => Some((id, text.head())),
-            _ => Some((id, head)),
+            Some(OpenFile::Text(text)) => Some(Tracked { head: text.head(), ..tracked }),
+            _ => Some(tracked),
         }
     }
 }
 
-fn position_text(position: Position, identity: Option<(FileId, Head)>, is_at_end: bool) -> String {
+fn position_text(position: Position, identity: Option<Tracked>, is_at_end: bool) -> String {
     match identity {
         None => position.to_string(),
-        Some((id, head)) => {
+        Some(Tracked { id, head }) => {
             let identity = Identity { inode: id.inode, born_ms: id.born_ms, head };
             position::followed(position, identity, is_at_end)
         }
@@ -208,7 +208,7 @@ impl FileSource {
 
     /// Adds the files of a followed table that are new and belong to this task.
     fn add_new(&mut self, present: Vec<(PathBuf, FileId)>, mut resumed: BTreeMap<FileId, Resumed>) -> Result<()> {
-        let ended = self.ended.iter().filter_map(|ended| Some(ended.identity?.0));
+        let ended = self.ended.iter().filter_map(|ended| Some(ended.identity?.id));
         let read = self.files.iter().filter_map(|file| Some(file.tracked?.id));
         let known: BTreeSet<_> = ended.chain(read).collect();
         for (path, id) in present {
@@ -225,7 +225,7 @@ impl FileSource {
                 }
             };
             if start == Position::End {
-                self.ended.push(Ended { label, identity: Some((id, tracked.head)) });
+                self.ended.push(Ended { label, identity: Some(tracked) });
                 continue;
             }
             let partition = follow.next_partition();
@@ -390,7 +390,7 @@ impl FileSource {
                 }
             }
         }
-        self.ended.retain(|ended| ended.identity.is_none_or(|(id, _)| by_id.contains_key(&id)));
+        self.ended.retain(|ended| ended.identity.is_none_or(|tracked| by_id.contains_key(&tracked.id)));
         self.add_new(present, BTreeMap::new())?;
         Ok(true)
     }

@@ -60,17 +60,17 @@ impl TextFile {
     }
 
     pub(super) fn input(&mut self) -> &mut Input {
-        self.reader.input()
+        &mut self.reader.input
     }
 
     /// Whether the file is open, or records of it are in memory.
     pub(super) fn is_open(&self) -> bool {
-        self.block.is_some() || self.reader.is_open()
+        self.block.is_some() || self.reader.input.is_open()
     }
 
     /// The first bytes of the file.
     pub(super) fn head(&self) -> Head {
-        self.reader.head()
+        self.reader.input.head()
     }
 
     /// Whether the content was replaced, so that the file has to be read from its beginning.
@@ -108,7 +108,7 @@ impl TextFile {
                 Some(Piece::Records(block)) => block,
                 Some(Piece::Past) => return no_rows(decoder, Vec::new()).map(Some),
                 Some(Piece::TooLong(record)) => {
-                    let place = format!("{} line {}", self.reader.input().path().display(), record.line);
+                    let place = format!("{} line {}", self.reader.input.path().display(), record.line);
                     if self.header.is_some() {
                         return Err(Error::user("the header is too long").at(place));
                     }
@@ -117,9 +117,7 @@ impl TextFile {
                 }
             };
             let first = match self.header.take() {
-                Some(header) => {
-                    check_header(self.reader.input().path(), &header, block.records.value(0)).map(|()| 1)?
-                }
+                Some(header) => check_header(self.reader.input.path(), &header, block.records.value(0)).map(|()| 1)?,
                 None => 0,
             };
             self.block = Some((block, first));
@@ -130,7 +128,7 @@ impl TextFile {
         *next += count;
         let records = block.records.slice(first, count);
         let decoded = decoder.decode(&records)?;
-        let path = self.reader.input().path();
+        let path = self.reader.input.path();
         let mut report = |(index, error)| Malformed {
             place: format!("{} line {}", path.display(), block.line(first + index)),
             error,

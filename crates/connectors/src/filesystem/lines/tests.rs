@@ -5,7 +5,7 @@ use std::path::Path;
 
 use arrow::array::Array;
 
-use super::super::identity::FileId;
+use super::super::identity::{FileId, Head};
 use super::super::input::{Compression, Tracked};
 use super::*;
 

@@ -22,14 +22,15 @@ use arrow::array::RecordBatch;
 use arrow::datatypes::SchemaRef;
 use serde_json::{Value, json};
 
-use super::Current;
 use super::disk::{Disk, exists};
 use super::file::PartFile;
 use super::staged::{Leftover, StagedFolder};
+use super::{Current, damaged, parsed};
 use crate::filesystem::options::FileOptions;
 use crate::guarantee::{START_OVER, has_later_results};
 
-/// Version of the committables' content.
+/// The committables' content, and its version.
+const WHAT: &str = "the list of files";
 const VERSION: u64 = 1;
 
 /// The writer of one task, exactly once.
@@ -125,12 +126,12 @@ impl ExactFileSink {
         for (hidden, visible) in files {
             self.folder.publish(folder, hidden, visible)?;
         }
-        self.folder.sync(folder)?;
+        self.folder.disk.sync_folder(folder)?;
         // The marker of another task's commit, which this sink took over, stays: it is the only evidence that
         // the files of that commit were visible.
         let before = self.marker.replace(marker.clone());
         match before.filter(|before| *before != marker && StagedFolder::is_of_one_writer(before, &marker)) {
-            Some(before) => self.folder.discard(&before),
+            Some(before) => self.folder.disk.remove(&before),
             None => Ok(()),
         }
     }
@@ -166,7 +167,7 @@ impl Sink for ExactFileSink {
         if self.complete.is_empty() {
             return Ok(None);
         }
-        self.folder.sync(self.folder.path())?;
+        self.folder.disk.sync_folder(self.folder.path())?;
         let hidden = std::mem::take(&mut self.complete);
         let names =
             hidden.iter().enumerate().map(|(index, hidden)| (hidden.clone(), self.folder.visible(epoch, index)));
@@ -197,10 +198,10 @@ impl Sink for ExactFileSink {
     /// Rows that no checkpoint covers are not results: the next incarnation writes them again.
     fn finish(&mut self) -> Result<()> {
         if let Some(current) = self.current.take() {
-            self.folder.discard(current.file.path())?;
+            self.folder.disk.remove(current.file.path())?;
         }
         let complete = std::mem::take(&mut self.complete);
-        complete.iter().try_for_each(|hidden| self.folder.discard(&self.folder.path().join(hidden)))
+        complete.iter().try_for_each(|hidden| self.folder.disk.remove(&self.folder.path().join(hidden)))
     }
 }
 
@@ -219,26 +220,14 @@ impl PreparedFiles {
     }
 
     fn read(content: &[u8]) -> Result<PreparedFiles> {
-        let damaged = || {
-            Error::damaged("the list of files in the checkpoint is damaged")
-                .remedy(format!("restore the checkpoint directory from its newest copy, or {START_OVER}"))
-        };
-        let content: Value = serde_json::from_slice(content).map_err(|_| damaged())?;
-        match content["version"].as_u64() {
-            Some(VERSION) => {}
-            Some(other) => {
-                return Err(Error::user(format!("the list of files is of version {other}, known is {VERSION}"))
-                    .remedy("start the job with the version of the program that made the checkpoint"));
-            }
-            None => return Err(damaged()),
-        }
+        let content = parsed(content, VERSION, WHAT)?;
         let file = |pair: &Value| {
             let name = |index: usize| pair[index].as_str().filter(|name| !name.contains('/')).map(str::to_owned);
             Some((name(0)?, name(1)?))
         };
         let files = content["files"].as_array().and_then(|files| files.iter().map(file).collect::<Option<Vec<_>>>());
         let folder = content["folder"].as_str().map(PathBuf::from);
-        let (Some(folder), Some(files)) = (folder, files) else { return Err(damaged()) };
+        let (Some(folder), Some(files)) = (folder, files) else { return Err(damaged(WHAT)) };
         Ok(PreparedFiles { folder, files })
     }
 }

@@ -5,7 +5,6 @@
 //! Several writers may have the same task number: those of other statements and other jobs. The writer that
 //! makes the hidden file owns the number, so it checks the visible name after that.
 
-use std::fs;
 use std::path::{Path, PathBuf};
 
 use anabranch_model::{Error, Result};
@@ -13,8 +12,8 @@ use anabranch_operators::TaskContext;
 
 use super::disk::{Disk, DiskFile, exists};
 use super::file::cut_to_records;
+use crate::filesystem::entries;
 use crate::filesystem::frame::Framing;
-use crate::filesystem::io_error;
 
 const IN_PROGRESS: &str = ".inprogress";
 
@@ -42,12 +41,8 @@ impl PartFolder {
 
     /// Files of all tasks, complete or not.
     fn names(&self) -> Result<Vec<PartName>> {
-        let mut names = Vec::new();
-        for entry in fs::read_dir(&self.folder).map_err(|e| io_error(&self.folder, "list", &e))? {
-            let entry = entry.map_err(|e| io_error(&self.folder, "list", &e))?;
-            names.extend(entry.file_name().to_str().and_then(PartName::parse));
-        }
-        Ok(names)
+        let names = entries(&self.folder)?.into_iter().map(|entry| entry.file_name());
+        Ok(names.filter_map(|name| PartName::parse(name.to_str()?)).collect())
     }
 
     /// Makes the next hidden file, with a number that no other writer uses.

@@ -11,17 +11,17 @@ use anabranch_operators::{Committable, Delivery, Sink, TaskContext};
 use arrow::array::{Array, ArrayRef, RecordBatch, UInt32Array};
 use arrow::compute::{partition, take_record_batch};
 use arrow::util::display::{ArrayFormatter, FormatOptions};
-use serde_json::{Value, json};
+use serde_json::json;
 
-use super::FileSink;
 use super::disk::Disk;
 use super::exact::ExactFileSink;
 use super::success::Completion;
+use super::{FileSink, damaged, parsed};
 use crate::filesystem::options::FileOptions;
 use crate::filesystem::partitions::Partitions;
-use crate::guarantee::START_OVER;
 
-/// Version of the committables' content.
+/// The committables' content, and its version.
+const WHAT: &str = "the list of partitions";
 const VERSION: u64 = 1;
 
 /// The writers of one task.
@@ -249,21 +249,9 @@ impl Sink for PartitionedSink {
 
 /// The contents of the folders' committables.
 fn read(content: &[u8]) -> Result<Vec<String>> {
-    let damaged = || {
-        Error::damaged("the list of partitions in the checkpoint is damaged")
-            .remedy(format!("restore the checkpoint directory from its newest copy, or {START_OVER}"))
-    };
-    let content: Value = serde_json::from_slice(content).map_err(|_| damaged())?;
-    match content["version"].as_u64() {
-        Some(VERSION) => {}
-        Some(other) => {
-            return Err(Error::user(format!("the list of partitions is of version {other}, known is {VERSION}"))
-                .remedy("start the job with the version of the program that made the checkpoint"));
-        }
-        None => return Err(damaged()),
-    }
-    let contents = content["partitions"].as_array().ok_or_else(damaged)?;
-    contents.iter().map(|content| content.as_str().map(str::to_owned).ok_or_else(damaged)).collect()
+    let content = parsed(content, VERSION, WHAT)?;
+    let contents = content["partitions"].as_array().ok_or_else(|| damaged(WHAT))?;
+    contents.iter().map(|content| content.as_str().map(str::to_owned).ok_or_else(|| damaged(WHAT))).collect()
 }
 
 #[cfg(test)]

@@ -15,14 +15,13 @@
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
-use std::fs;
 use std::path::{Path, PathBuf};
 
 use anabranch_model::{Epoch, Error, Result};
 use anabranch_operators::TaskContext;
 
 use super::disk::{Disk, DiskFile, exists};
-use crate::filesystem::io_error;
+use crate::filesystem::entries;
 use crate::positions::number;
 
 const IN_PROGRESS: &str = ".inprogress";
@@ -38,7 +37,7 @@ pub(super) enum Leftover {
 
 /// The folder of a table, as one task sees it.
 pub(super) struct StagedFolder {
-    disk: Disk,
+    pub(super) disk: Disk,
     folder: PathBuf,
     scope: String,
     extension: &'static str,
@@ -147,16 +146,6 @@ impl StagedFolder {
         Ok(names(folder)?.iter().filter_map(committed).any(|committed| committed >= epoch.0))
     }
 
-    /// Syncs the names in a folder to disk.
-    pub(super) fn sync(&self, folder: &Path) -> Result<()> {
-        self.disk.sync_folder(folder)
-    }
-
-    /// Removes a file that will not be visible.
-    pub(super) fn discard(&self, path: &Path) -> Result<()> {
-        self.disk.remove(path)
-    }
-
     /// Removes this task's share of the files that older incarnations of the job left behind.
     pub(super) fn remove(&self, which: Leftover) -> Result<()> {
         for name in names(&self.folder)? {
@@ -166,7 +155,7 @@ impl StagedFolder {
             }
             let path = self.folder.join(name);
             if which == Leftover::Complete || self.is_abandoned(&path)? {
-                self.discard(&path)?;
+                self.disk.remove(&path)?;
             }
         }
         Ok(())
@@ -188,10 +177,9 @@ impl StagedFolder {
             *newest = (*newest).max(*epoch);
         }
         let is_old = |(task, epoch): &&(u32, u64)| task % self.parallelism == self.task && newest[task] > *epoch;
-        markers
-            .iter()
-            .filter(is_old)
-            .try_for_each(|(task, epoch)| self.discard(&self.folder.join(format!("{prefix}{task}-{epoch}{COMMITTED}"))))
+        markers.iter().filter(is_old).try_for_each(|(task, epoch)| {
+            self.disk.remove(&self.folder.join(format!("{prefix}{task}-{epoch}{COMMITTED}")))
+        })
     }
 
     fn is_mine_to_remove(&self, hidden: &Hidden) -> bool {
@@ -239,7 +227,5 @@ fn committed(name: &OsString, prefix: &str) -> Option<(u32, u64)> {
 }
 
 fn names(folder: &Path) -> Result<Vec<OsString>> {
-    let failed = |e: std::io::Error| io_error(folder, "list", &e);
-    let entries = fs::read_dir(folder).map_err(failed)?;
-    entries.map(|entry| Ok(entry.map_err(failed)?.file_name())).collect()
+    Ok(entries(folder)?.into_iter().map(|entry| entry.file_name()).collect())
 }

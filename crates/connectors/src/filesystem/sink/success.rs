@@ -8,14 +8,13 @@
 //! An existing success file stays, so late rows change nothing.
 
 use std::collections::BTreeMap;
-use std::fs;
 use std::path::{Path, PathBuf};
 
 use anabranch_model::{Error, EventTime, Result};
 use anabranch_operators::TaskContext;
 
 use super::disk::Disk;
-use crate::filesystem::io_error;
+use crate::filesystem::entries;
 use crate::filesystem::partitions::{Partitions, Trigger};
 
 const WATERMARK: &str = ".watermark-";
@@ -30,7 +29,7 @@ pub(super) struct Completion {
     /// Folders that may become complete, and when they were first seen.
     pending: BTreeMap<PathBuf, i64>,
     /// The file that publishes the task's progress.
-    said: Option<PathBuf>,
+    published: Option<PathBuf>,
 }
 
 impl Completion {
@@ -43,11 +42,11 @@ impl Completion {
             task,
             tasks,
             pending: BTreeMap::new(),
-            said: None,
+            published: None,
         };
-        for (name, said) in completion.said()? {
+        for (name, progress) in completion.progress()? {
             // Progress that a former run has published, with any number of tasks.
-            if said.task == task || said.tasks != tasks {
+            if progress.task == task || progress.tasks != tasks {
                 completion.disk.remove(&base.join(name))?;
             }
         }
@@ -120,11 +119,11 @@ impl Completion {
     fn publish(&mut self, watermark: EventTime) -> Result<()> {
         let (task, tasks) = (self.task, self.tasks);
         let path = self.base.join(format!("{WATERMARK}{task}-of-{tasks}-{}", watermark.0));
-        if self.said.as_ref() == Some(&path) || watermark == EventTime::MIN {
+        if self.published.as_ref() == Some(&path) || watermark == EventTime::MIN {
             return Ok(());
         }
         self.disk.create(&path)?;
-        match self.said.replace(path) {
+        match self.published.replace(path) {
             Some(before) => self.disk.remove(&before),
             None => Ok(()),
         }
@@ -133,40 +132,34 @@ impl Completion {
     /// The progress of all tasks.
     fn reached(&self) -> Result<EventTime> {
         let mut of_tasks: BTreeMap<u32, EventTime> = BTreeMap::new();
-        for (_, said) in self.said()?.into_iter().filter(|(_, said)| said.tasks == self.tasks && said.task < self.tasks)
-        {
-            let task = of_tasks.entry(said.task).or_insert(said.watermark);
-            *task = (*task).max(said.watermark);
+        let is_present = |of: &Progress| of.tasks == self.tasks && of.task < self.tasks;
+        for (_, Progress { task, watermark, .. }) in self.progress()?.into_iter().filter(|(_, of)| is_present(of)) {
+            let reached = of_tasks.entry(task).or_insert(watermark);
+            *reached = (*reached).max(watermark);
         }
         let all = of_tasks.len() == self.tasks as usize;
         Ok(of_tasks.into_values().min().filter(|_| all).unwrap_or(EventTime::MIN))
     }
 
-    /// The published progress of each task.
-    fn said(&self) -> Result<Vec<(String, Said)>> {
-        let failed = |e: std::io::Error| io_error(&self.base, "list", &e);
-        let mut found = Vec::new();
-        for entry in fs::read_dir(&self.base).map_err(failed)? {
-            let name = entry.map_err(failed)?.file_name();
-            let said = name.to_str().and_then(|name| Some((name.to_owned(), Said::parse(name)?)));
-            found.extend(said);
-        }
-        Ok(found)
+    /// The published progress of each task, with the name of its file.
+    fn progress(&self) -> Result<Vec<(String, Progress)>> {
+        let names = entries(&self.base)?.into_iter().filter_map(|entry| entry.file_name().into_string().ok());
+        Ok(names.filter_map(|name| Progress::parse(&name).map(|progress| (name, progress))).collect())
     }
 }
 
 /// The progress of a task.
-struct Said {
+struct Progress {
     task: u32,
     tasks: u32,
     watermark: EventTime,
 }
 
-impl Said {
-    fn parse(name: &str) -> Option<Said> {
+impl Progress {
+    fn parse(name: &str) -> Option<Progress> {
         let (task, rest) = name.strip_prefix(WATERMARK)?.split_once("-of-")?;
         let (tasks, watermark) = rest.split_once('-')?;
         let watermark = EventTime(watermark.parse().ok()?);
-        Some(Said { task: task.parse().ok()?, tasks: tasks.parse().ok()?, watermark })
+        Some(Progress { task: task.parse().ok()?, tasks: tasks.parse().ok()?, watermark })
     }
 }
