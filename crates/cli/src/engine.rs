@@ -5,7 +5,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use anabranch_connectors::PrintToConnector;
+use anabranch_connectors::PrintConnector;
 use anabranch_model::{Error, Notice, Result, TaskMetrics};
 use anabranch_server::{Engine, Job, Settings};
 
@@ -15,16 +15,16 @@ use crate::watch::Watched;
 
 /// An engine with the connectors that ship. Print tables write to `output`.
 pub(crate) fn engine(output: impl Write + Clone + Send + Sync + 'static) -> Engine {
-    engine_with(PrintToConnector::new(move |_| Box::new(output.clone())))
+    engine_with(PrintConnector::to(move |_| Box::new(output.clone())))
 }
 
 /// An engine whose print tables write to the live view.
 pub(crate) fn engine_of_view(results: &Results) -> Engine {
     let results = results.clone();
-    engine_with(PrintToConnector::new(move |printed| Box::new(results.writer(printed))))
+    engine_with(PrintConnector::to(move |printed| Box::new(results.writer(printed))))
 }
 
-fn engine_with(print: PrintToConnector) -> Engine {
+fn engine_with(print: PrintConnector) -> Engine {
     let mut engine = Engine::default();
     engine.register("print", Arc::new(print));
     engine

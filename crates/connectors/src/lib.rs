@@ -32,7 +32,7 @@ pub use info::{COMMON_OPTIONS, CONNECTORS, ConnectorInfo, connector_info};
 pub use jdbc::JdbcConnector;
 pub use memory::{MemorySink, MemorySource};
 pub use options::Options;
-pub use print::{PrintConnector, PrintToConnector, Printed};
+pub use print::{PrintConnector, Printed};
 
 /// All connectors under their names.
 #[must_use]
@@ -49,6 +49,6 @@ pub fn standard() -> Connectors {
     connectors.register("kafka", Arc::new(kafka::KafkaConnector));
     connectors.register("upsert-kafka", Arc::new(kafka::UpsertKafkaConnector));
     connectors.register("nexmark", Arc::new(NexmarkConnector));
-    connectors.register("print", Arc::new(PrintConnector));
+    connectors.register("print", Arc::new(PrintConnector::default()));
     connectors
 }

@@ -14,14 +14,9 @@ use crate::Options;
 use crate::format::Encode;
 use crate::format::csv::{CsvEncoder, CsvOptions};
 
-/// Tables that write their rows to standard output. `'print-identifier'` replaces the table's name before
-/// each row.
-#[derive(Debug, Default)]
-pub struct PrintConnector;
-
-/// Print tables whose lines go to writers of the embedding program, one per task, instead of to standard
-/// output.
-pub struct PrintToConnector {
+/// Tables that write their rows to standard output, or to writers of the embedding program.
+/// `'print-identifier'` replaces the table's name before each row.
+pub struct PrintConnector {
     writer: Box<NewWriter>,
 }
 
@@ -39,27 +34,18 @@ pub struct Printed<'a> {
     pub updating: bool,
 }
 
-impl PrintToConnector {
-    /// Lines go to the writers that `writer` creates, one for each task of a table. Each call of `write_all`
-    /// has whole lines.
-    pub fn new(writer: impl Fn(&Printed<'_>) -> Box<dyn Write + Send> + Send + Sync + 'static) -> Self {
-        PrintToConnector { writer: Box::new(writer) }
+impl Default for PrintConnector {
+    /// Lines go to standard output.
+    fn default() -> Self {
+        Self::to(|_| Box::new(io::stdout()))
     }
 }
 
-impl Connector for PrintToConnector {
-    fn is_of_process(&self) -> bool {
-        true
-    }
-
-    fn describe(&self, spec: &ConnectorSpec, columns: &SchemaRef) -> Result<TableTraits> {
-        PrintConnector.describe(spec, columns)
-    }
-
-    fn sink(&self, spec: &SinkSpec, _context: &TaskContext) -> Result<Box<dyn Sink>> {
-        let identifier = identifier(&spec.connector)?.unwrap_or(&spec.table);
-        let printed = Printed { identifier, columns: &spec.schema, updating: spec.updating };
-        Ok(Box::new(PrintSink::new(identifier, spec, (self.writer)(&printed))))
+impl PrintConnector {
+    /// Lines go to the writers that `writer` creates, one for each task of a table. Each call of `write_all`
+    /// has whole lines.
+    pub fn to(writer: impl Fn(&Printed<'_>) -> Box<dyn Write + Send> + Send + Sync + 'static) -> Self {
+        PrintConnector { writer: Box::new(writer) }
     }
 }
 
@@ -82,7 +68,8 @@ impl Connector for PrintConnector {
 
     fn sink(&self, spec: &SinkSpec, _context: &TaskContext) -> Result<Box<dyn Sink>> {
         let identifier = identifier(&spec.connector)?.unwrap_or(&spec.table);
-        Ok(Box::new(PrintSink::new(identifier, spec, io::stdout())))
+        let printed = Printed { identifier, columns: &spec.schema, updating: spec.updating };
+        Ok(Box::new(PrintSink::new(identifier, spec, (self.writer)(&printed))))
     }
 }
 
@@ -207,7 +194,7 @@ mod tests {
         };
         let shared = Shared::default();
         let writer = shared.clone();
-        let print = PrintToConnector::new(move |_| Box::new(writer.clone()));
+        let print = PrintConnector::to(move |_| Box::new(writer.clone()));
         print.sink(&spec, &context).unwrap().write(&batch).unwrap();
         assert_eq!(shared.0.lock().unwrap().as_slice(), b"x> 7\n");
     }

@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use anabranch_connectors::format::Format;
-use anabranch_connectors::{BlackholeConnector, MemorySink, MemorySource, PrintConnector, PrintToConnector};
+use anabranch_connectors::{BlackholeConnector, MemorySink, MemorySource, PrintConnector};
 use anabranch_operators::{Connector, Polled, Positions};
 use arrow::array::BinaryArray;
 use arrow::buffer::Buffer;
@@ -151,7 +151,7 @@ fn blackhole_counts() {
 
 #[test]
 fn print_takes_rows() {
-    write(&PrintConnector, &spec("print", &[("print-identifier", "out")]), &batches()[..1], 2);
+    write(&PrintConnector::default(), &spec("print", &[("print-identifier", "out")]), &batches()[..1], 2);
 }
 
 #[test]
@@ -164,7 +164,7 @@ fn a_sink_that_holds_nothing_back_writes_as_rows_come() {
     check_writes_through(&blackhole, &spec("blackhole", &[]), &batches()[2], &count);
     let lines = Lines::default();
     let writer = lines.clone();
-    let print = PrintToConnector::new(move |_| Box::new(writer.clone()));
+    let print = PrintConnector::to(move |_| Box::new(writer.clone()));
     check_writes_through(&print, &spec("print", &[]), &batches()[2], &|| lines.count());
 }
 
