@@ -8,12 +8,12 @@ mod cache;
 mod calls;
 mod whole;
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use anabranch_dataflow::{LookupCache, LookupJoinSpec};
 use anabranch_model::{Error, Result};
-use anabranch_operators::{Lookup, LookupContext, PendingRows};
+use anabranch_operators::{Lookup, LookupContext, PendingRows, TaskContext};
 use arrow::array::RecordBatch;
 
 use self::cache::Cache;
@@ -22,6 +22,8 @@ pub(crate) use self::whole::Whole;
 
 /// How often a waiting thread checks whether it is still needed.
 pub(crate) const LOOK: Duration = Duration::from_millis(50);
+/// How often a pausing thread does so. The end of its task wakes it up.
+const PAUSE_LOOK: Duration = Duration::from_millis(200);
 
 /// Calls an outside table. Used by one thread.
 pub(crate) trait Caller: Send {
@@ -98,6 +100,26 @@ impl Lookup for ByKey {
     fn waiting_bytes(&self) -> usize {
         self.calls.waiting_bytes()
     }
+}
+
+/// Waits, while `changed` tells of changes of a shared state. Returns false if the task has ended, which
+/// `is_closed` finds in the state.
+fn pause<T>(
+    task: &TaskContext,
+    (state, changed): (&Mutex<T>, &Condvar),
+    time: Duration,
+    is_closed: impl Fn(&T) -> bool,
+) -> bool {
+    let until = task.clock.now().plus(time);
+    let mut state = lock(state);
+    while task.clock.now() < until {
+        if is_closed(&state) || task.host.is_cancelled() {
+            return false;
+        }
+        let wait = until.after(task.clock.now()).min(PAUSE_LOOK);
+        state = changed.wait_timeout(state, wait).unwrap_or_else(PoisonError::into_inner).0;
+    }
+    true
 }
 
 /// Locks a value. Shared values are consistent after each statement, so a panic elsewhere does not matter.

@@ -27,7 +27,7 @@ use crate::lookup::{Caller, Failed, LOOK};
 const ANSWER_BYTES_MAX: usize = 64 << 20;
 /// Number of retries of a request for one key within a call.
 const TRIES_AGAIN: u32 = 3;
-/// Pause before the first retry; it doubles for each further one.
+/// Pause before the first retry; each further one is longer by this.
 const SOON: Duration = Duration::from_millis(200);
 /// Connections without a request for this time are not reused: few services keep them for longer.
 const IDLE_MAX: Duration = Duration::from_secs(2);

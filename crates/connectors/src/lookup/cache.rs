@@ -5,10 +5,12 @@ use std::sync::Arc;
 
 use anabranch_dataflow::{LookupJoinSpec, PartialCache};
 use anabranch_model::{Error, Nanos, Result};
-use arrow::array::{ArrayRef, RecordBatch, RecordBatchOptions, UInt32Array};
+use arrow::array::{Array, ArrayRef, RecordBatch, UInt32Array};
 use arrow::compute::{cast, take};
-use arrow::datatypes::{DataType, Schema, SchemaRef};
+use arrow::datatypes::{DataType, SchemaRef};
 use arrow::row::{OwnedRow, RowConverter, SortField};
+
+use crate::format::batch;
 
 /// Limit of the bytes of a cache, whatever its other limits are.
 const BYTES_MAX: usize = 64 << 20;
@@ -86,9 +88,8 @@ impl Cache {
             }
         }
         let rows: Vec<&OwnedRow> = found.iter().filter_map(|key| self.entries.get(key)).flat_map(|e| &e.rows).collect();
-        let options = RecordBatchOptions::new().with_row_count(Some(rows.len()));
         let columns = self.rows.convert_rows(rows.iter().map(|row| row.row()))?;
-        let rows = RecordBatch::try_new_with_options(Arc::clone(&self.schema), columns, &options)?;
+        let rows = batch(&self.schema, columns, rows.len())?;
         let missing = match missing.is_empty() {
             true => None,
             false => Some(taken(keys, &UInt32Array::from(missing))?),
@@ -164,8 +165,7 @@ impl Cache {
     fn key_bytes(&mut self, columns: &[ArrayRef]) -> Result<Vec<Arc<[u8]>>> {
         let types: Vec<DataType> = columns.iter().map(|column| column.data_type().clone()).collect();
         if self.keys.as_ref().is_none_or(|(known, _)| *known != types) {
-            let fields = types.iter().map(|data_type| SortField::new(data_type.clone())).collect();
-            self.keys = Some((types, RowConverter::new(fields)?));
+            self.keys = Some((types, key_converter(columns)?));
         }
         let Some((_, converter)) = &self.keys else { return Ok(Vec::new()) };
         let rows = converter.convert_columns(columns)?;
@@ -174,17 +174,20 @@ impl Cache {
 }
 
 /// The given rows of a batch.
-pub(super) fn taken(batch: &RecordBatch, rows: &UInt32Array) -> Result<RecordBatch> {
-    let columns = batch.columns().iter().map(|column| take(column, rows, None)).collect::<Result<Vec<_>, _>>()?;
-    let options = RecordBatchOptions::new().with_row_count(Some(rows.len()));
-    Ok(RecordBatch::try_new_with_options(batch.schema(), columns, &options)?)
+fn taken(of: &RecordBatch, rows: &UInt32Array) -> Result<RecordBatch> {
+    let columns = of.columns().iter().map(|column| take(column, rows, None)).collect::<Result<Vec<_>, _>>()?;
+    batch(of.schema_ref(), columns, rows.len())
+}
+
+/// Encodes keys with these columns. Equal keys have equal bytes.
+fn key_converter(columns: &[ArrayRef]) -> Result<RowConverter> {
+    let fields = columns.iter().map(|column| SortField::new(column.data_type().clone()));
+    Ok(RowConverter::new(fields.collect())?)
 }
 
 /// The distinct keys of several batches.
 pub(super) fn different(keys: &RecordBatch) -> Result<RecordBatch> {
-    let schema: &Schema = keys.schema_ref();
-    let fields = schema.fields().iter().map(|field| SortField::new(field.data_type().clone())).collect();
-    let encoded = RowConverter::new(fields)?.convert_columns(keys.columns())?;
+    let encoded = key_converter(keys.columns())?.convert_columns(keys.columns())?;
     let mut known: BTreeMap<&[u8], u32> = BTreeMap::new();
     let bytes: Vec<_> = encoded.iter().collect();
     for (row, key) in bytes.iter().enumerate() {
@@ -197,17 +200,14 @@ pub(super) fn different(keys: &RecordBatch) -> Result<RecordBatch> {
 
 /// The keys in rows, in the types of the requested keys.
 fn own_keys(rows: &RecordBatch, keys: &RecordBatch, key_columns: &[usize]) -> Result<Vec<ArrayRef>> {
-    let schema: &Schema = keys.schema_ref();
-    let columns = key_columns.iter().zip(schema.fields());
-    columns.map(|(column, field)| Ok(cast(rows.column(*column), field.data_type())?)).collect()
+    let columns = key_columns.iter().zip(keys.columns());
+    columns.map(|(column, key)| Ok(cast(rows.column(*column), key.data_type())?)).collect()
 }
 
 /// The rows of an answer with one of these keys. Others may have been requested by the same call for another
 /// batch.
 pub(super) fn only(rows: &RecordBatch, keys: &RecordBatch, key_columns: &[usize]) -> Result<RecordBatch> {
-    let schema: &Schema = keys.schema_ref();
-    let fields = schema.fields().iter().map(|field| SortField::new(field.data_type().clone())).collect();
-    let converter = RowConverter::new(fields)?;
+    let converter = key_converter(keys.columns())?;
     let asked = converter.convert_columns(keys.columns())?;
     let asked: BTreeSet<_> = asked.iter().collect();
     let own = converter.convert_columns(&own_keys(rows, keys, key_columns)?)?;
@@ -221,7 +221,7 @@ mod tests {
         ConnectorSpec, JoinKind, LookupCache, LookupKey, OnMalformed, SourceSpec, StaticJoinSpec,
     };
     use arrow::array::{AsArray, Int64Array, StringViewArray};
-    use arrow::datatypes::{Field, Int64Type};
+    use arrow::datatypes::{Field, Int64Type, Schema};
 
     use super::*;
 

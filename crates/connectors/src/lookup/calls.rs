@@ -15,10 +15,10 @@ use arrow::array::RecordBatch;
 use arrow::compute::concat_batches;
 
 use super::cache::{Cache, different, only};
-use super::{Caller, Calling, Failed, LOOK, lock};
+use super::{Caller, Calling, Failed, lock, pause};
 use crate::outage::Outage;
 
-/// Pause before the first retry; it doubles for each further one.
+/// Pause before the first retry; each further one is longer by this.
 const PAUSE: Duration = Duration::from_secs(1);
 const PAUSE_MAX: Duration = Duration::from_secs(10);
 
@@ -35,7 +35,7 @@ struct Gathering {
 }
 
 struct Parts {
-    /// Number of requests without rows. `None` if one of them has failed.
+    /// Number of requests that have no rows yet; 0 if one of them has failed.
     missing: usize,
     /// Cached rows, and the rows of completed requests.
     rows: Vec<RecordBatch>,
@@ -240,12 +240,6 @@ impl Shared {
         }
     }
 
-    /// The rows of an answer with these keys, and the rows of other keys.
-    fn joined(&self, rows: &RecordBatch, keys: &RecordBatch, found: &RecordBatch) -> Result<RecordBatch> {
-        let own = only(rows, keys, &self.key_columns)?;
-        Ok(concat_batches(&rows.schema(), [&own, found])?)
-    }
-
     /// The rows of the keys, which are also cached.
     fn answered(
         &self,
@@ -265,7 +259,8 @@ impl Shared {
         let Some(keys) = known.missing else { return Ok(known.rows) };
         let rows = self.rows(&keys, caller, outage)?;
         lock(cache).put(&keys, &rows, self.context.task.clock.now())?;
-        self.joined(&rows, &keys, &known.rows)
+        let own = only(&rows, &keys, &self.key_columns)?;
+        Ok(concat_batches(&rows.schema(), [&own, &known.rows])?)
     }
 
     /// Calls until there is an answer, or it has failed too often.
@@ -297,7 +292,8 @@ impl Shared {
                     "{system} does not answer ({reason}); a call is repeated {retries} times ('lookup.max-retries')"
                 )
             });
-            if !self.pause((PAUSE * (failures + 1)).min(PAUSE_MAX)) {
+            let time = (PAUSE * (failures + 1)).min(PAUSE_MAX);
+            if !pause(task, (&self.queue, &self.changed), time, |queue| queue.is_closed) {
                 break;
             }
         }
@@ -312,19 +308,5 @@ impl Shared {
             Some(caller) => caller.call(keys),
             None => Err(Error::internal("no caller").into()),
         }
-    }
-
-    /// Waits. Returns false if the task has ended.
-    fn pause(&self, time: Duration) -> bool {
-        let task = &self.context.task;
-        let until = task.clock.now().plus(time);
-        let mut queue = lock(&self.queue);
-        while task.clock.now() < until {
-            if queue.is_closed || task.host.is_cancelled() {
-                return false;
-            }
-            queue = self.changed.wait_timeout(queue, LOOK).unwrap_or_else(PoisonError::into_inner).0;
-        }
-        true
     }
 }

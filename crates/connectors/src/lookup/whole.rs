@@ -2,7 +2,7 @@
 //! read again, and if that fails, rows are joined with its former content.
 
 use std::sync::atomic::Ordering::Relaxed;
-use std::sync::{Arc, Condvar, Mutex, PoisonError};
+use std::sync::{Arc, Condvar, Mutex};
 use std::time::Duration;
 
 use anabranch_dataflow::{LookupCache, LookupJoinSpec, OnMalformed, SourceSpec};
@@ -11,7 +11,7 @@ use anabranch_operators::{Delivery, Host, Lookup, LookupContext, PendingRows, Po
 use arrow::array::RecordBatch;
 use arrow::compute::concat_batches;
 
-use super::{LOOK, lock};
+use super::{LOOK, lock, pause};
 use crate::outage::Outage;
 
 /// Pause after a failed reading, unless the interval is shorter.
@@ -133,7 +133,7 @@ impl Shared {
             let begun = task.clock.now();
             let read = self.read();
             self.context.counters.called(1, task.clock.now().since(begun), read.is_err());
-            let pause = match read {
+            let time = match read {
                 Ok(rows) => {
                     outage.ends();
                     failures = 0;
@@ -154,7 +154,7 @@ impl Shared {
                     self.interval.min(PAUSE)
                 }
             };
-            if !self.pause(pause) {
+            if !pause(task, (&self.state, &self.changed), time, |state| state.is_closed) {
                 break;
             }
         }
@@ -221,20 +221,5 @@ impl Shared {
         }
         drop(state);
         (self.context.wake)();
-    }
-
-    /// Waits. Returns false if the task is gone.
-    fn pause(&self, time: Duration) -> bool {
-        let clock = &self.context.task.clock;
-        let until = clock.now().plus(time);
-        let mut state = lock(&self.state);
-        while clock.now() < until {
-            if state.is_closed || self.context.task.host.is_cancelled() {
-                return false;
-            }
-            let wait = until.after(clock.now()).min(Duration::from_millis(200));
-            state = self.changed.wait_timeout(state, wait).unwrap_or_else(PoisonError::into_inner).0;
-        }
-        true
     }
 }
