@@ -1,46 +1,9 @@
-//! Topics of Apache Kafka as tables.
+//! Topics of Apache Kafka as tables. docs/connectors.md describes options, delivery, outages, and topics that
+//! are deleted.
 //!
-//! | option | meaning |
-//! |---|---|
-//! | `topic` | name of the topic; a table that is only read may name several, separated by `;` |
-//! | `topic-pattern` | in place of `topic`, of a table that is only read: all topics whose whole names match the regular expression |
-//! | `properties.bootstrap.servers` | `host:port` of one or more brokers, separated by `,` |
-//! | `properties.group.id` | group to which positions are committed as epochs are done; without it none are |
-//! | `properties.*` | any other property of librdkafka; has the last word over our defaults |
-//! | `format`, or `value.format` | format of the records, with that format's options; `debezium-json`: they are changes of rows |
-//! | `scan.startup.mode` | `earliest-offset` (default), `latest-offset`, `group-offsets`, `timestamp`, `specific-offsets` |
-//! | `scan.startup.timestamp-millis` | for `timestamp`: the first record written at or after this time |
-//! | `scan.startup.specific-offsets` | `partition:0,offset:42;...` |
-//! | `scan.bounded.mode`, `scan.bounded.*` | `unbounded` (default), or where the table ends: one of these places as it was at the start |
-//! | `scan.topic-partition-discovery.interval` | how often new partitions and topics are looked for, default `10 s`; `0`: never |
-//! | `connection.timeout` | how long all brokers may be unreachable before the job fails, default `30 s` |
-//! | `key.fields`, `key.format` | columns, separated by `;`, that a sink also writes as the record's key |
-//! | `sink.partitioner` | `default` (by key, else in turn for some milliseconds each), `fixed`, `round-robin` |
-//! | `sink.topic.partitions` | partitions of the topic if the sink has to create it; default: the broker's |
-//! | `sink.delivery.timeout` | how long a sink tries to deliver a record, or to commit, before the job fails, default `120 s` |
-//! | `sink.delivery-guarantee` | `exactly-once` (default if the job has checkpoints), `at-least-once` |
-//! | `sink.buffer-bytes` | memory of a task for records that wait for their checkpoint with exactly once, default `256 mb` |
-//!
-//! **Reading.** Partitions are assigned by the job, not by a consumer group: partition `p` belongs to task `p
-//! % parallelism`. For a pattern, the hash of the topic's name replaces the topic's index. New partitions,
-//! and new topics of a pattern, are read from their beginning. A job that resumes from a checkpoint continues
-//! at its offsets, whatever `scan.startup.mode` says, and a bounded table keeps its end. Without a
-//! checkpoint, a restart with `group-offsets` reads uncommitted records again: at least once. Partitions
-//! without a committed position start at the beginning. If a position is no longer in the topic, the job
-//! fails rather than skip records. A record without a value (a tombstone) is malformed. Only committed
-//! records of transactions are read, unless `properties.isolation.level` says otherwise.
-//!
-//! **Writing** is at least once, or exactly once if the job has checkpoints and the table does not say
-//! otherwise. At least once, an epoch ends when all in-sync replicas have acknowledged its records. A task
-//! has about one request per partition under way, and queues 16 MB of further records. Exactly once, records
-//! are held until their checkpoint is complete and then written in one transaction: readers of committed
-//! records see them once, as soon as the brokers have marked the transaction in every partition. At an eighth
-//! of `sink.buffer-bytes` the sink requests a checkpoint. At half of it the job's sources wait until a
-//! checkpoint is committed. A topic that does not exist is created.
-//!
-//! **Outages.** At the start a broker must answer within 10 s, or within `connection.timeout` if the table
-//! sets it. Later the client reconnects by itself, until all brokers have been unreachable for
-//! `connection.timeout` (reading) or a record or a commit has waited for `sink.delivery.timeout` (writing).
+//! Partitions are assigned by the job, not by a consumer group: partition `p` belongs to task `p %
+//! parallelism`. For a pattern, the hash of the topic's name replaces the topic's index. `source` reads them,
+//! `sink` writes at least once, and `exact` exactly once, by a `transaction` for each checkpoint.
 
 mod attached;
 mod client;

@@ -10,6 +10,7 @@ use super::failure::Failure;
 use super::options::JdbcTable;
 use super::session::Bounds;
 use crate::outage::Outage;
+use crate::wait::wait_until;
 
 const PAUSE: Duration = Duration::from_millis(50);
 const PAUSE_MAX: Duration = Duration::from_secs(2);
@@ -77,10 +78,7 @@ impl Attempts {
             if clock.now() >= begun.plus(NOTICE_AFTER) {
                 self.outage.begins(begun, || format!("{place} {what} ({reason}); {until}"));
             }
-            let until = clock.now().plus(pause).min(bounds.deadline);
-            while clock.now() < until && !host.is_cancelled() {
-                anabranch_model::pause(LOOK.min(until.after(clock.now())));
-            }
+            wait_until(clock.now().plus(pause).min(bounds.deadline), LOOK, clock, host);
             pause = (pause * 2).min(PAUSE_MAX);
         }
     }

@@ -12,7 +12,7 @@ use rdkafka::error::{KafkaError, KafkaResult, RDKafkaErrorCode};
 use rdkafka::metadata::{Metadata, MetadataTopic};
 use rdkafka::producer::{BaseProducer, DeliveryResult, Producer as _, ProducerContext};
 use rdkafka::types::RDKafkaRespErr;
-use rdkafka::{Message, TopicPartitionList};
+use rdkafka::{ClientConfig, Message, TopicPartitionList};
 
 use super::table::{Table, config_error};
 
@@ -135,25 +135,26 @@ impl ProducerContext for Reports {
 
 /// Makes a reader's client. Connects to nothing yet.
 pub(super) fn consumer(table: &Table) -> Result<Arc<Consumer>> {
-    let made = Consumer::from_config_and_context(&table.consumer_config(), Reports::default());
-    Ok(Arc::new(made.map_err(config_error)?))
+    made(&table.consumer_config()).map(Arc::new)
 }
 
 /// Makes a writer's client. Connects to nothing yet.
 pub(super) fn producer(table: &Table) -> Result<Arc<Producer>> {
-    let made = Producer::from_config_and_context(&table.producer_config(), Reports::default());
-    Ok(Arc::new(made.map_err(config_error)?))
+    made(&table.producer_config()).map(Arc::new)
 }
 
 /// Makes the client of a writer of transactions. Connects to nothing yet.
 pub(super) fn transactional_producer(table: &Table, identity: &str) -> Result<Arc<Producer>> {
-    let made = Producer::from_config_and_context(&table.transaction_config(identity), Reports::default());
-    Ok(Arc::new(made.map_err(config_error)?))
+    made(&table.transaction_config(identity)).map(Arc::new)
 }
 
 /// Creates a client that requests the offsets of a group. Connects to nothing yet.
 pub(super) fn group_client(table: &Table, group: &str) -> Result<Consumer> {
-    Consumer::from_config_and_context(&table.group_config(group), Reports::default()).map_err(config_error)
+    made(&table.group_config(group))
+}
+
+fn made<C: FromClientConfigAndContext<Reports>>(config: &ClientConfig) -> Result<C> {
+    C::from_config_and_context(config, Reports::default()).map_err(config_error)
 }
 
 /// The number of partitions of a topic in `metadata`.
@@ -174,6 +175,13 @@ pub(super) fn count_of(topic: &MetadataTopic) -> Result<i32, RDKafkaErrorCode> {
 pub(super) fn unanswered(client: &impl Polled, table: &Table, wait: Duration, error: &KafkaError) -> Error {
     client.serve_callbacks();
     silent(client.reports(), table, wait, error.rdkafka_error_code())
+}
+
+/// What the brokers know of a topic, at the start.
+pub(super) fn topic_metadata(client: &Producer, table: &Table, topic: &str, clock: &dyn Clock) -> Result<Metadata> {
+    let wait = table.first_answer;
+    let answer = patiently(client, clock, wait, |wait| client.client().fetch_metadata(Some(topic), wait));
+    answer.map_err(|error| unanswered(client, table, wait, &error))
 }
 
 /// A client whose callbacks run while it is polled.
@@ -324,19 +332,13 @@ pub(super) fn is_permanent(code: RDKafkaErrorCode) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use std::collections::BTreeMap;
-
-    use anabranch_dataflow::ConnectorSpec;
     use anabranch_model::SystemClock;
 
+    use super::super::table::tests::parse;
     use super::*;
-    use crate::options::Options;
 
     fn table() -> Table {
-        let options = [("topic", "t"), ("properties.bootstrap.servers", "localhost:1")];
-        let options: BTreeMap<_, _> = options.iter().map(|(k, v)| ((*k).to_owned(), (*v).to_owned())).collect();
-        let spec = ConnectorSpec { connector: "kafka".into(), options };
-        Table::parse(&mut Options::new(&spec)).expect("table")
+        parse(&[("properties.bootstrap.servers", "localhost:1")]).expect("table")
     }
 
     /// Asks with these answers one after the other, repeating the last one. Returns the answer and the number

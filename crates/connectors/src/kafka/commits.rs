@@ -121,21 +121,16 @@ impl Commits {
 
 #[cfg(test)]
 mod tests {
-    use anabranch_dataflow::ConnectorSpec;
     use rdkafka::consumer::ConsumerContext as _;
     use rdkafka::error::KafkaError;
 
     use super::super::client::consumer;
-    use super::super::table::Table;
+    use super::super::table::tests::parse;
     use super::*;
-    use crate::Options;
 
     #[test]
     fn a_group_with_members_of_its_own_is_told() {
-        let options = [("topic", "t"), ("properties.bootstrap.servers", "localhost:1"), ("properties.group.id", "g")];
-        let options = options.iter().map(|(k, v)| ((*k).to_owned(), (*v).to_owned())).collect();
-        let spec = ConnectorSpec { connector: "kafka".into(), options };
-        let table = Table::parse(&mut Options::new(&spec)).unwrap();
+        let table = parse(&[("properties.bootstrap.servers", "localhost:1"), ("properties.group.id", "g")]).unwrap();
         let answer = |code| {
             let client = consumer(&table).unwrap();
             client.context().commit_callback(Err(KafkaError::ConsumerCommit(code)), &TopicPartitionList::new());

@@ -8,28 +8,19 @@ use rdkafka::admin::{AdminClient, AdminOptions, NewTopic, TopicReplication};
 use rdkafka::client::DefaultClientContext;
 use rdkafka::config::FromClientConfig;
 use rdkafka::error::RDKafkaErrorCode;
-use rdkafka::producer::Producer as _;
 
-use super::client::{LOOK, Producer, count_in, patiently, unanswered};
+use super::client::{LOOK, Producer, count_in, topic_metadata};
 use super::table::{Table, config_error};
 
 /// Requests the broker's own default.
 const BROKERS_DEFAULT: i32 = -1;
 
 /// Ensures that the topic exists, and returns its number of partitions. Several tasks may do so at once.
-pub(super) fn ensure_topic(
-    client: &Producer,
-    table: &Table,
-    topic: &str,
-    wait: Duration,
-    clock: &dyn Clock,
-) -> Result<i32> {
-    let mut deadline = clock.now().plus(wait);
+pub(super) fn ensure_topic(client: &Producer, table: &Table, topic: &str, clock: &dyn Clock) -> Result<i32> {
+    let mut deadline = clock.now().plus(table.first_answer);
     let mut asked = false;
     loop {
-        let metadata = patiently(client, clock, wait, |wait| client.client().fetch_metadata(Some(topic), wait))
-            .map_err(|error| unanswered(client, table, wait, &error))?;
-        let code = match count_in(&metadata, topic) {
+        let code = match count_in(&topic_metadata(client, table, topic, clock)?, topic) {
             Ok(count) => return Ok(count),
             Err(code) => code,
         };

@@ -12,7 +12,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use anabranch_model::{Clock, Epoch, Error, Nanos, Result};
+use anabranch_model::{Clock, Epoch, Error, Result};
 use anabranch_operators::{Committable, Delivery, Former, Host, Sink, TaskContext};
 use arrow::array::RecordBatch;
 use rdkafka::producer::Producer as _;
@@ -26,6 +26,7 @@ use super::sink::Partitions;
 use super::table::Table;
 use super::transaction::{Bounds, Failure, Identity, Transactor};
 use crate::room::Room;
+use crate::wait::wait_until;
 
 /// Pause between two attempts to commit: the first, and the longest.
 const PAUSE: Duration = Duration::from_millis(100);
@@ -66,8 +67,7 @@ impl ExactSink {
     /// left open would block readers of committed records.
     pub(super) fn open(table: Table, name: &str, records: Records, context: &TaskContext) -> Result<ExactSink> {
         let topic = table.single_topic()?.to_owned();
-        let wait = table.first_answer;
-        let count = ensure_topic(&*client::producer(&table)?, &table, &topic, wait, context.clock.as_ref())?;
+        let count = ensure_topic(&*client::producer(&table)?, &table, &topic, context.clock.as_ref())?;
         let mut committer = Committer::new(table, name, context);
         committer.take_over(context, &topic)?;
         Ok(ExactSink {
@@ -210,7 +210,7 @@ impl Committer {
                 return Err(Error::outside(format!("{what} {servers} within {seconds} s: {reason}"))
                     .remedy("see whether the brokers run; 'sink.delivery.timeout' says how long to try"));
             }
-            wait_until(clock.now().plus(pause).min(deadline), clock.as_ref(), host.as_ref());
+            wait_until(clock.now().plus(pause).min(deadline), LOOK, clock.as_ref(), host.as_ref());
             pause = (pause * 2).min(PAUSE_MAX);
         }
     }
@@ -226,13 +226,6 @@ fn await_brokers(probe: &mut Option<Arc<Producer>>, topic: &str, bounds: &Bounds
             Ok(())
         }
         Err(error) => Err(Failure::Passing(error.to_string())),
-    }
-}
-
-/// Waits until this time, or until the tasks are cancelled.
-fn wait_until(moment: Nanos, clock: &dyn Clock, host: &dyn Host) {
-    while clock.now() < moment && !host.is_cancelled() {
-        anabranch_model::pause(LOOK.min(moment.after(clock.now())));
     }
 }
 
@@ -272,24 +265,18 @@ impl Sink for ExactSink {
 
 #[cfg(test)]
 mod tests {
-    use std::collections::BTreeMap;
-
-    use anabranch_dataflow::ConnectorSpec;
     use anabranch_model::SystemClock;
     use anabranch_operators::testing::TestHost;
     use rdkafka::mocking::MockCluster;
 
+    use super::super::table::tests::parse;
     use super::*;
-    use crate::Options;
 
     #[test]
     fn no_client_is_made_after_one_that_hangs_before_a_broker_answers() {
         let cluster = MockCluster::new(1).unwrap();
         cluster.create_topic("t", 1, 1).unwrap();
-        let options = [("topic", "t".to_owned()), ("properties.bootstrap.servers", cluster.bootstrap_servers())];
-        let options: BTreeMap<_, _> = options.into_iter().map(|(name, value)| (name.to_owned(), value)).collect();
-        let spec = ConnectorSpec { connector: "kafka".into(), options };
-        let table = Table::parse(&mut Options::new(&spec)).unwrap();
+        let table = parse(&[("properties.bootstrap.servers", &cluster.bootstrap_servers())]).unwrap();
         let clock = SystemClock::new();
         let context = TaskContext {
             index: 0,

@@ -83,22 +83,15 @@ fn is_raw(key: &SchemaRef) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use std::collections::BTreeMap;
-
-    use anabranch_dataflow::ConnectorSpec;
     use arrow::array::{ArrayRef, Int64Array, StringViewArray};
     use arrow::datatypes::Field;
 
+    use super::super::table::tests::parse;
     use super::*;
-    use crate::Options;
 
     /// The keys of rows `7, NULL` and `NULL, b`.
     fn keys(extra: &[(&str, &str)]) -> Vec<Option<String>> {
-        let base = [("topic", "t"), ("properties.bootstrap.servers", "localhost:1")];
-        let options: BTreeMap<String, String> =
-            base.iter().chain(extra).map(|(k, v)| ((*k).to_owned(), (*v).to_owned())).collect();
-        let spec = ConnectorSpec { connector: "kafka".into(), options };
-        let table = Table::parse(&mut Options::new(&spec)).unwrap();
+        let table = parse(extra).unwrap();
         let fields = [Field::new("id", DataType::Int64, true), Field::new("name", DataType::Utf8View, true)];
         let ids: ArrayRef = Arc::new(Int64Array::from(vec![Some(7), None]));
         let names: ArrayRef = Arc::new(StringViewArray::from(vec![None, Some("b")]));

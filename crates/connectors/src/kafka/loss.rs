@@ -1,5 +1,5 @@
-//! Handles topics without records that the job's positions refer to: the topic was deleted or created anew,
-//! or has lost records. Each remedy tells the user how to read all existing records.
+//! Errors of positions whose records are gone: the topic was deleted, was created anew, or has lost records.
+//! Each remedy tells the user how to read all existing records.
 
 use anabranch_model::Error;
 

@@ -27,7 +27,7 @@ use super::attached::Outgoing;
 use super::client::{Consumer, Producer};
 
 /// Keeps the native client alive as long as its topics and queues.
-trait Client: Send + Sync {
+pub(super) trait Client: Send + Sync {
     fn native(&self) -> *mut sys::rd_kafka_t;
 }
 
@@ -53,15 +53,8 @@ pub(super) struct Topic {
 unsafe impl Send for Topic {}
 
 impl Topic {
-    pub(super) fn of_consumer(client: &Arc<Consumer>, name: &str) -> Result<Topic> {
-        Self::new(client.clone(), name)
-    }
-
-    pub(super) fn of_producer(client: &Arc<Producer>, name: &str) -> Result<Topic> {
-        Self::new(client.clone(), name)
-    }
-
-    fn new(client: Arc<dyn Client>, name: &str) -> Result<Topic> {
+    pub(super) fn new(client: &Arc<impl Client + 'static>, name: &str) -> Result<Topic> {
+        let client: Arc<dyn Client> = client.clone();
         let c_name = CString::new(name).map_err(|_| Error::user("a topic's name contains a zero byte"))?;
         // SAFETY: the client lives, the name is copied, no configuration means the client's default.
         let topic = unsafe { sys::rd_kafka_topic_new(client.native(), c_name.as_ptr(), ptr::null_mut()) };

@@ -25,17 +25,16 @@ const NOTICE_AFTER: Duration = Duration::from_secs(3);
 impl BrokerOutage {
     /// For a reader, which waits for `connection.timeout`.
     pub(super) fn of_reader(table: &Table, context: &TaskContext) -> BrokerOutage {
-        let seconds = table.connection_timeout.as_secs_f32();
-        BrokerOutage::new(table, context, format!("for up to {seconds} s ('connection.timeout')"))
+        BrokerOutage::new(table, context, table.connection_timeout, "connection.timeout")
     }
 
     /// For a writer, which waits for `sink.delivery.timeout`.
     pub(super) fn of_writer(table: &Table, context: &TaskContext) -> BrokerOutage {
-        let seconds = table.delivery_timeout.as_secs_f32();
-        BrokerOutage::new(table, context, format!("for up to {seconds} s ('sink.delivery.timeout')"))
+        BrokerOutage::new(table, context, table.delivery_timeout, "sink.delivery.timeout")
     }
 
-    fn new(table: &Table, context: &TaskContext, waits: String) -> BrokerOutage {
+    fn new(table: &Table, context: &TaskContext, timeout: Duration, option: &str) -> BrokerOutage {
+        let waits = format!("for up to {} s ('{option}')", timeout.as_secs_f32());
         let (topics, servers) = (table.subscription.text(), table.servers.clone());
         let answers = format!("{topics}: the Kafka brokers at {servers} answer again");
         let outage = Outage::new(context, format!("{topics} at {servers}"), answers);

@@ -40,10 +40,10 @@ impl Position {
             None => (text, None),
         };
         let (next, end) = match offsets.split_once("..") {
-            Some((next, end)) => (next, Some(offset(end)?)),
+            Some((next, end)) => (next, Some(number(end)?)),
             None => (offsets, None),
         };
-        let next = if next == AT_BEGINNING { BEGINNING } else { offset(next)? };
+        let next = if next == AT_BEGINNING { BEGINNING } else { number(next)? };
         Some(Position { next, end, topic_id })
     }
 
@@ -59,10 +59,6 @@ impl Position {
     pub(super) fn is_end(self) -> bool {
         self.end.is_some_and(|end| self.next >= end)
     }
-}
-
-fn offset(text: &str) -> Option<i64> {
-    number(text)
 }
 
 /// The name of a partition in positions.

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use anabranch_dataflow::SinkSpec;
 use anabranch_model::{Error, Result};
-use arrow::array::{Array, AsArray, BinaryArray, BooleanArray, RecordBatch, UInt64Array};
+use arrow::array::{Array, AsArray, BinaryArray, BooleanArray, Int64Array, RecordBatch, UInt64Array};
 use arrow::buffer::NullBuffer;
 use arrow::compute::{filter, filter_record_batch, take_record_batch};
 use arrow::datatypes::Int64Type;
@@ -75,34 +75,39 @@ impl Records {
     }
 
     pub(super) fn encode(&mut self, batch: &RecordBatch) -> Result<Encoded> {
-        if let Values::Changes(_) = self.values {
-            return self.changes(batch);
+        let Some(weight) = self.weight else { return self.encoded(batch, None) };
+        let rows = batch.project(&(0..weight).collect::<Vec<_>>())?;
+        let weights = batch.column(weight).as_primitive::<Int64Type>();
+        match self.values {
+            Values::Changes(_) => self.changes(&rows, weights.values()),
+            Values::Rows(_) => self.versions(&rows, weights),
         }
-        let Some(weight) = self.weight else {
-            let keys = self.keys.as_mut().map(|keys| keys.encode(batch)).transpose()?;
-            return Ok(Encoded { keys, values: self.values(batch)?, attached: self.attachments.of(batch)? });
-        };
+    }
+
+    /// One record per row.
+    fn encoded(&mut self, rows: &RecordBatch, weights: Option<&[i64]>) -> Result<Encoded> {
+        let keys = self.keys.as_mut().map(|keys| keys.encode(rows)).transpose()?;
+        Ok(Encoded { keys, values: self.values(rows, weights)?, attached: self.attachments.of(rows)? })
+    }
+
+    /// The latest row of each key, or its deletion.
+    fn versions(&mut self, rows: &RecordBatch, weights: &Int64Array) -> Result<Encoded> {
         let Some(keys) = &mut self.keys else {
             return Err(Error::internal("updating rows for records without a key"));
         };
-        let rows = batch.project(&(0..weight).collect::<Vec<_>>())?;
-        let keys = keys.encode(&rows)?;
+        let keys = keys.encode(rows)?;
         let latest = latest(&keys);
-        let (keys, rows) = (filter(&keys, &latest)?, filter_record_batch(&rows, &latest)?);
-        let weights = filter(batch.column(weight), &latest)?;
+        let (keys, rows) = (filter(&keys, &latest)?, filter_record_batch(rows, &latest)?);
+        let weights = filter(weights, &latest)?;
         let exists: NullBuffer =
             weights.as_primitive::<Int64Type>().values().iter().map(|weight| *weight > 0).collect();
-        let (offsets, values, nulls) = self.values(&rows)?.into_parts();
+        let (offsets, values, nulls) = self.values(&rows, None)?.into_parts();
         let values = BinaryArray::try_new(offsets, values, NullBuffer::union(nulls.as_ref(), Some(&exists)))?;
         let attached = self.attachments.of(&rows)?;
         Ok(Encoded { keys: Some(keys.as_binary::<i32>().clone()), values, attached })
     }
 
-    fn values(&mut self, rows: &RecordBatch) -> Result<BinaryArray> {
-        self.values_of(rows, None)
-    }
-
-    fn values_of(&mut self, rows: &RecordBatch, weights: Option<&[i64]>) -> Result<BinaryArray> {
+    fn values(&mut self, rows: &RecordBatch, weights: Option<&[i64]>) -> Result<BinaryArray> {
         let projected = self.columns.as_ref().map(|columns| rows.project(columns)).transpose()?;
         let rows = projected.as_ref().unwrap_or(rows);
         match &mut self.values {
@@ -112,25 +117,15 @@ impl Records {
     }
 
     /// One record per insertion or deletion of a row.
-    fn changes(&mut self, batch: &RecordBatch) -> Result<Encoded> {
-        let Some(weight) = self.weight else {
-            let keys = self.keys.as_mut().map(|keys| keys.encode(batch)).transpose()?;
-            return Ok(Encoded { keys, values: self.values_of(batch, None)?, attached: self.attachments.of(batch)? });
-        };
-        let rows = batch.project(&(0..weight).collect::<Vec<_>>())?;
-        let weights = batch.column(weight).as_primitive::<Int64Type>().values();
+    fn changes(&mut self, rows: &RecordBatch, weights: &[i64]) -> Result<Encoded> {
+        if weights.iter().all(|weight| weight.unsigned_abs() == 1) {
+            return self.encoded(rows, Some(weights));
+        }
         let times = |weight: &i64| usize::try_from(weight.unsigned_abs()).unwrap_or(usize::MAX);
-        let (rows, weights) = match weights.iter().all(|weight| weight.unsigned_abs() == 1) {
-            true => (rows, weights.to_vec()),
-            false => {
-                let repeated = (0_u64..).zip(weights).flat_map(|(row, weight)| std::iter::repeat_n(row, times(weight)));
-                let places: UInt64Array = repeated.collect::<Vec<_>>().into();
-                let weights = weights.iter().flat_map(|weight| std::iter::repeat_n(*weight, times(weight)));
-                (take_record_batch(&rows, &places)?, weights.collect())
-            }
-        };
-        let keys = self.keys.as_mut().map(|keys| keys.encode(&rows)).transpose()?;
-        Ok(Encoded { keys, values: self.values_of(&rows, Some(&weights))?, attached: self.attachments.of(&rows)? })
+        let repeated = (0_u64..).zip(weights).flat_map(|(row, weight)| std::iter::repeat_n(row, times(weight)));
+        let places: UInt64Array = repeated.collect::<Vec<_>>().into();
+        let weights = weights.iter().flat_map(|weight| std::iter::repeat_n(*weight, times(weight)));
+        self.encoded(&take_record_batch(rows, &places)?, Some(&weights.collect::<Vec<_>>()))
     }
 }
 

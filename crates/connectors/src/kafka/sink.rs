@@ -16,7 +16,7 @@ use arrow::array::RecordBatch;
 use rdkafka::error::RDKafkaErrorCode;
 use rdkafka::producer::Producer as _;
 
-use super::client::{self, Producer, patiently, unanswered};
+use super::client::{self, Producer, topic_metadata};
 use super::create::ensure_topic;
 use super::exact::Committer;
 use super::native::{Topic, flush};
@@ -123,9 +123,12 @@ impl KafkaSink {
     ) -> Result<KafkaSink> {
         let name = table.single_topic()?.to_owned();
         let client = client::producer(&table)?;
-        let wait = table.first_answer;
-        let count = ensure_topic(&client, &table, &name, wait, context.clock.as_ref())?;
-        ask_again(&client, &table, &name, context.clock.as_ref())?;
+        let count = ensure_topic(&client, &table, &name, context.clock.as_ref())?;
+        // Makes the client request its producer identifier at once: it sends no record without one. It
+        // requests the identifier from a broker when it learns of the brokers, and otherwise every 500 ms.
+        // With the first metadata it drops its initial address, and may not be connected to any broker yet.
+        // The second metadata comes from a broker.
+        topic_metadata(&client, &table, &name, context.clock.as_ref())?;
         let partitions = Partitions::new(table.partitioner, context.index, count);
         let at_a_time = partitions.at_a_time(records.have_keys(), count);
         Ok(KafkaSink {
@@ -136,7 +139,7 @@ impl KafkaSink {
             waiting: VecDeque::new(),
             waiting_bytes: 0,
             window: Window::new(table.batch(), at_a_time),
-            topic: Topic::of_producer(&client, &name)?,
+            topic: Topic::new(&client, &name)?,
             client,
             outage: BrokerOutage::of_writer(&table, context),
             host: Arc::clone(&context.host),
@@ -278,17 +281,6 @@ impl Sink for KafkaSink {
     fn finish(&mut self) -> Result<()> {
         self.acknowledged(None)
     }
-}
-
-/// Makes the client request its producer identifier at once: it sends no record without one.
-///
-/// It requests the identifier from a broker when it learns of the brokers, and otherwise every 500 ms. With
-/// the first metadata it drops its initial address, and may not be connected to any broker yet. The second
-/// metadata comes from a broker.
-fn ask_again(client: &Producer, table: &Table, topic: &str, clock: &dyn Clock) -> Result<()> {
-    let wait = table.first_answer;
-    let answer = patiently(client, clock, wait, |wait| client.client().fetch_metadata(Some(topic), wait));
-    answer.map(drop).map_err(|error| unanswered(client, table, wait, &error))
 }
 
 /// The error for a record that was given up.

@@ -157,7 +157,8 @@ impl Inquiry<'_> {
                     element.partition()
                 ))
             })?;
-            offsets.insert((element.topic().to_owned(), element.partition()), raw(element.offset()));
+            offsets
+                .insert((element.topic().to_owned(), element.partition()), element.offset().to_raw().unwrap_or(LATEST));
         }
         Ok(offsets)
     }
@@ -178,8 +179,4 @@ fn is_passing_or_new(code: RDKafkaErrorCode) -> bool {
         RDKafkaErrorCode::UnknownTopicOrPartition | RDKafkaErrorCode::UnknownTopic | RDKafkaErrorCode::UnknownPartition
     );
     is_unknown || is_passing(code)
-}
-
-fn raw(offset: Offset) -> i64 {
-    offset.to_raw().unwrap_or(LATEST)
 }

@@ -384,4 +384,4 @@ fn partitioner(options: &mut Options<'_>) -> Result<Partitioner> {
 }
 
 #[cfg(test)]
-mod tests;
+pub(super) mod tests;

@@ -143,7 +143,7 @@ impl Transactor {
         Ok(Transactor {
             table: table.clone(),
             identity: identity.clone(),
-            topic: Topic::of_producer(&client, topic)?,
+            topic: Topic::new(&client, topic)?,
             topic_name,
             group: Arc::new(group),
             done,
@@ -203,7 +203,11 @@ impl Transactor {
     /// The failure for an error of the client. If the client has dropped a record, the failure is the reason
     /// for that.
     fn classify(&self, error: &KafkaError) -> Failure {
-        self.undelivered().unwrap_or_else(|| classify(&self.client, &self.table, &self.identity, error))
+        self.undelivered().unwrap_or_else(|| self.failure(error))
+    }
+
+    fn failure(&self, error: &KafkaError) -> Failure {
+        classify(&self.client, &self.table, &self.identity, error)
     }
 
     /// Whether an epoch is committed, with these records.
@@ -256,14 +260,7 @@ impl Transactor {
                 RDKafkaErrorCode::MessageSizeTooLarge
                 | RDKafkaErrorCode::UnknownPartition
                 | RDKafkaErrorCode::UnknownTopic => return Err(undeliverable(&self.table, code).into()),
-                code => {
-                    return Err(classify(
-                        &self.client,
-                        &self.table,
-                        &self.identity,
-                        &KafkaError::MessageProduction(code),
-                    ));
-                }
+                code => return Err(self.failure(&KafkaError::MessageProduction(code))),
             }
         }
     }
@@ -279,7 +276,7 @@ impl Transactor {
             }
             // The transaction's own error has the reason why its records were dropped.
             RDKafkaErrorCode::PurgeQueue | RDKafkaErrorCode::PurgeInflight | RDKafkaErrorCode::Fatal => None,
-            code => Some(classify(&self.client, &self.table, &self.identity, &KafkaError::MessageProduction(code))),
+            code => Some(self.failure(&KafkaError::MessageProduction(code))),
         }
     }
 }

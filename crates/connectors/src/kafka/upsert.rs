@@ -1,13 +1,6 @@
 //! `upsert-kafka`: a topic whose records are versions of rows. The key of a record is the primary key of the
 //! table, and its value is the present row. A record without a value deletes the row. A compacted topic keeps
-//! the last version of each row.
-//!
-//! | option | meaning |
-//! |---|---|
-//! | `topic`, `properties.*`, `scan.bounded.mode`, `sink.*`, `connection.timeout` | as for `kafka` |
-//! | `key.format`, `value.format` | formats of key and value, with their options |
-//! | `value.fields-include` | `ALL` (default), or `EXCEPT_KEY`: the value does not repeat the columns of the key |
-//! | `key.fields-prefix` | how the names of the key's columns begin in the table, but not in the key |
+//! the last version of each row. docs/connectors.md describes the options.
 
 use anabranch_dataflow::{ConnectorSpec, SinkSpec, SourceSpec, TableTraits, Updates, Versions};
 use anabranch_model::{Error, Result};

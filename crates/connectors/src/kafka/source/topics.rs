@@ -21,7 +21,7 @@ use super::{KafkaSource, LAST_QUESTION, ReadTopic};
 impl KafkaSource {
     /// Adds a topic. Returns its index.
     pub(super) fn add_topic(&mut self, name: String, id: Option<TopicId>) -> Result<usize> {
-        let (index, handle) = (self.topics.len(), Topic::of_consumer(&self.client, &name)?);
+        let (index, handle) = (self.topics.len(), Topic::new(&self.client, &name)?);
         let first = match self.table.subscription.pattern() {
             Some(_) => hashed(&name),
             None => partition_id(index, 0).0,

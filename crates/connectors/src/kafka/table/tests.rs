@@ -6,7 +6,8 @@ use anabranch_dataflow::ConnectorSpec;
 use super::super::client;
 use super::*;
 
-fn parse(extra: &[(&str, &str)]) -> Result<Table> {
+/// The table of topic `t` with these further options.
+pub(in super::super) fn parse(extra: &[(&str, &str)]) -> Result<Table> {
     let base = [("topic", "t"), ("properties.bootstrap.servers", "localhost:9092")];
     let options: BTreeMap<String, String> =
         base.iter().chain(extra).map(|(k, v)| ((*k).to_owned(), (*v).to_owned())).collect();
