@@ -15,9 +15,8 @@ use tokio_postgres::types::{ToSql, Type};
 
 use super::failure::Failure;
 use super::options::JdbcTable;
-use super::session::{Bounds, Purpose, Session, in_silence};
-use super::source::{check_column, select, type_name};
-use super::target::{Target, TargetTable};
+use super::session::{Bounds, Session, in_silence};
+use super::source::{check_column, open_to_read, select_rows, type_name};
 use crate::format::json::{JsonDecoder, JsonOptions};
 use crate::format::{Decode, Decoded, batch, printable, source_schema};
 use crate::lookup::{Caller, Calling, Failed};
@@ -134,10 +133,7 @@ fn connect(
     keys: &[usize],
     bounds: &Bounds<'_>,
 ) -> Result<(Session, Statement), Failure> {
-    let session = Session::open(table, Purpose::Read, None, bounds)?;
-    let names: Vec<String> = columns.fields().iter().map(|field| field.name().clone()).collect();
-    let layout = TargetTable { table: table.table.clone(), columns: names, key: Vec::new() };
-    let target = Target::open(&session, &layout, bounds)?;
+    let (session, target) = open_to_read(table, columns, bounds)?;
     let mut arrays = Vec::new();
     for (number, key) in keys.iter().enumerate() {
         let declared = match columns.field(*key).data_type() {
@@ -159,10 +155,7 @@ fn connect(
             format!("WHERE ({}) IN (SELECT * FROM unnest({}))", columns_of_keys.join(", "), arrays.join(", "))
         }
     };
-    let select = target.select(&condition, |index, column| {
-        let field = columns.field(index);
-        select(column, field.data_type()).unwrap_or_else(|| column.to_owned())
-    });
+    let select = select_rows(&target, columns, &condition);
     let types = vec![Type::TEXT_ARRAY; keys.len()];
     let statement = session.run(bounds, async { Ok(session.client.prepare_typed(&select, &types).await?) })?;
     Ok((session, statement))

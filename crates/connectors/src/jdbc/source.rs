@@ -90,7 +90,7 @@ pub(super) fn check_column(field: &Field) -> Result<()> {
 }
 
 /// The expression that selects a column in the form that the decoder expects for the type.
-pub(super) fn select(column: &str, data_type: &DataType) -> Option<String> {
+fn select(column: &str, data_type: &DataType) -> Option<String> {
     Some(match data_type {
         DataType::Float32 => format!("{column}::real"),
         DataType::Binary => format!("translate(encode({column}::bytea, 'base64'), E'\\n', '')"),
@@ -112,6 +112,26 @@ pub(super) fn type_name(data_type: &DataType) -> Option<&'static str> {
         DataType::Timestamp(_, None) => "timestamp",
         DataType::Timestamp(_, Some(_)) => "timestamptz",
         _ => return None,
+    })
+}
+
+/// Connects, and looks up the table with these columns.
+pub(super) fn open_to_read(
+    table: &JdbcTable,
+    columns: &SchemaRef,
+    bounds: &Bounds<'_>,
+) -> Result<(Session, Target), Failure> {
+    let session = Session::open(table, Purpose::Read, None, bounds)?;
+    let names = columns.fields().iter().map(|field| field.name().clone()).collect();
+    let layout = TargetTable { table: table.table.clone(), columns: names, key: Vec::new() };
+    let target = Target::open(&session, &layout, bounds)?;
+    Ok((session, target))
+}
+
+/// The statement that reads these columns of the rows that satisfy a condition.
+pub(super) fn select_rows(target: &Target, columns: &SchemaRef, condition: &str) -> String {
+    target.select(condition, |index, column| {
+        select(column, columns.field(index).data_type()).unwrap_or_else(|| column.to_owned())
     })
 }
 
@@ -216,10 +236,7 @@ impl OpenQuery {
         range: Option<(i64, i64)>,
         bounds: &Bounds<'_>,
     ) -> Result<OpenQuery, Failure> {
-        let session = Session::open(table, Purpose::Read, None, bounds)?;
-        let names: Vec<String> = columns.fields().iter().map(|field| field.name().clone()).collect();
-        let layout = TargetTable { table: table.table.clone(), columns: names, key: Vec::new() };
-        let target = Target::open(&session, &layout, bounds)?;
+        let (session, target) = open_to_read(table, columns, bounds)?;
         let condition = match (&table.ranges, range) {
             (Some(Ranges { column, .. }), Some((least, most))) => {
                 let layout = TargetTable { table: table.table.clone(), columns: vec![column.clone()], key: Vec::new() };
@@ -228,10 +245,7 @@ impl OpenQuery {
             }
             _ => String::new(),
         };
-        let select = target.select(&condition, |index, column| {
-            let field = columns.field(index);
-            select(column, field.data_type()).unwrap_or_else(|| column.to_owned())
-        });
+        let select = select_rows(&target, columns, &condition);
         // The answer begins with the first rows.
         let patient = Bounds { deadline: bounds.clock.now().plus(PATIENCE), waits: &in_silence, ..*bounds };
         let stream = session.run(&patient, async {
