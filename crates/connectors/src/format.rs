@@ -56,17 +56,6 @@ pub enum Format {
     Raw(RawOptions),
 }
 
-/// The decoder that a table's options choose: `'format'` with the options of that format. It produces the
-/// columns `projection` of `declared`.
-pub fn decoder(options: &mut Options<'_>, declared: &SchemaRef, projection: &[usize]) -> Result<Box<dyn Decode>> {
-    Format::required(options, "format")?.decoder(declared, projection)
-}
-
-/// The encoder that a table's options choose.
-pub fn encoder(options: &mut Options<'_>, schema: &SchemaRef) -> Result<Box<dyn Encode>> {
-    Format::required(options, "format")?.encoder(schema)
-}
-
 impl Format {
     /// Their names in options.
     pub const NAMES: [&'static str; 3] = ["json", "csv", "raw"];

@@ -4,8 +4,8 @@
 //! Text is not copied: fields become views into the bytes that were read, and other types are cast from those
 //! views a column at a time. An unquoted field that equals `csv.null` (by default: is empty) is NULL; a
 //! quoted one never is. An empty line is not a row, so a single nullable column can only be written if
-//! `csv.null` is not empty. So every row can be read back as it was written, and dates and times within the
-//! years 0 to 9999.
+//! `csv.null` is not empty. So every row can be read back as it was written, except for dates and times
+//! outside of the years 0 to 9999.
 
 mod decode;
 mod encode;

@@ -175,7 +175,7 @@ impl DebeziumOptions {
         let has_schema = options.boolean("schema-include")?.unwrap_or(false);
         let timestamp_format = options.choice(&["timestamp-format.standard"], &TimestampFormat::WORDS)?;
         options.json()?;
-        // Changes with an error are left out as a whole, as the planner has read.
+        // The planner reads this option: changes with an error are left out as a whole.
         options.ignore_errors()?;
         let json = JsonOptions { timestamp_format: timestamp_format.unwrap_or_default(), ignores_errors: false };
         Ok(DebeziumOptions { has_schema, json })

@@ -7,7 +7,7 @@ use chrono::{DateTime, NaiveDate, NaiveDateTime};
 
 use crate::Options;
 
-/// Event time passes at this many events per second of a table whose rate is unlimited.
+/// If the rate of a table is unlimited, a second of event time has this many events.
 pub(super) const NOMINAL_RATE: u64 = 100_000;
 /// 2024-01-01 00:00:00 UTC: the default start of event time if the table must be repeatable.
 pub(super) const DEFAULT_START_MS: i64 = 1_704_067_200_000;

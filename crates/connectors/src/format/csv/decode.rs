@@ -31,15 +31,9 @@ pub(crate) struct CsvDecoder {
     unquoted: Vec<u8>,
 }
 
-/// A column of text under construction.
-struct Texts {
-    views: Vec<u128>,
-    nulls: NullBufferBuilder,
-}
-
 /// A column under construction.
 enum ColumnBuilder {
-    Texts(Texts),
+    Texts { views: Vec<u128>, nulls: NullBufferBuilder },
     Numbers(Numbers),
 }
 
@@ -150,15 +144,17 @@ impl CsvDecoder {
 
 impl ColumnBuilder {
     fn new(data_type: &DataType, rows: usize) -> ColumnBuilder {
-        let texts = || Texts { views: Vec::with_capacity(rows), nulls: NullBufferBuilder::new(rows) };
-        Numbers::new(data_type, rows).map_or_else(|| ColumnBuilder::Texts(texts()), ColumnBuilder::Numbers)
+        match Numbers::new(data_type, rows) {
+            Some(numbers) => ColumnBuilder::Numbers(numbers),
+            None => ColumnBuilder::Texts { views: Vec::with_capacity(rows), nulls: NullBufferBuilder::new(rows) },
+        }
     }
 
     fn push_null(&mut self) {
         match self {
-            ColumnBuilder::Texts(texts) => {
-                texts.views.push(0);
-                texts.nulls.append_null();
+            ColumnBuilder::Texts { views, nulls } => {
+                views.push(0);
+                nulls.append_null();
             }
             ColumnBuilder::Numbers(numbers) => numbers.push_null(),
         }
@@ -167,9 +163,9 @@ impl ColumnBuilder {
     #[inline(always)]
     fn push_text(&mut self, view: u128) {
         match self {
-            ColumnBuilder::Texts(texts) => {
-                texts.views.push(view);
-                texts.nulls.append_non_null();
+            ColumnBuilder::Texts { views, nulls } => {
+                views.push(view);
+                nulls.append_non_null();
             }
             ColumnBuilder::Numbers(numbers) => numbers.push_other(view),
         }
@@ -185,7 +181,7 @@ impl ColumnBuilder {
         };
         match self {
             ColumnBuilder::Numbers(numbers) => numbers.finish(|views| array(views, None)),
-            ColumnBuilder::Texts(mut texts) => convert(array(texts.views, texts.nulls.finish()), data_type),
+            ColumnBuilder::Texts { views, mut nulls } => convert(array(views, nulls.finish()), data_type),
         }
     }
 }

@@ -4,9 +4,11 @@
 //! beginning by the general parser. So the two cannot disagree about which records are malformed. Slots that
 //! the fast path wrote before are overwritten.
 
+use super::column::ColumnId;
 use super::layout::{Action, Layout, Literal, Step};
-use super::scan::{Scan, Scanner, integer_into, plain_text};
-use super::token::{OTHER, Padded, integer_end, space_end, text_end};
+use super::scan::{Scan, Scanner};
+use super::token::{OTHER, Padded, integer, integer_end, plain_view, space_end, text_end};
+use crate::format::lanes::Lanes;
 
 /// Reads the scanner's record by `layout` into `slot`; false if it is not of that layout.
 ///
@@ -138,4 +140,40 @@ unsafe fn any<L: Scan>(step: &Step, scanner: &mut Scanner<'_>, slot: usize, at: 
             Action::Text | Action::Integer | Action::Read => L::value(scanner, step.target, slot, at, step.depth),
         }
     }
+}
+
+/// Reads the string with its content at `at`, if it is plain, into `slot` of the text column `id`.
+///
+/// # Safety
+/// As for [`text_end`].
+#[inline(always)]
+pub(super) unsafe fn plain_text<L: Lanes>(s: &mut Scanner<'_>, id: ColumnId, slot: usize, at: usize) -> usize {
+    // SAFETY: same contract.
+    let end = unsafe { text_end::<L>(s.record, at) };
+    if end != OTHER {
+        // SAFETY: the string's content is in the record, and the padding after it is readable.
+        s.columns.set_view(id, slot, unsafe { plain_view(s.record, at, end - 1 - at) });
+    }
+    end
+}
+
+/// Reads the integer at `pos`, if it is within the range, into `slot` of `id`.
+///
+/// # Safety
+/// As for [`text_end`].
+#[inline(always)]
+pub(super) unsafe fn integer_into<L: Lanes>(
+    s: &mut Scanner<'_>,
+    id: ColumnId,
+    slot: usize,
+    pos: usize,
+    min: i64,
+    max: i64,
+) -> usize {
+    // SAFETY: same contract.
+    let (value, end) = unsafe { integer::<L>(s.record, pos, min, max) };
+    if end != OTHER {
+        s.columns.set_integer(id, slot, value);
+    }
+    end
 }

@@ -6,11 +6,12 @@
 
 use super::column::{ColumnId, Columns, ROOT};
 use super::datetime::{EPOCH_MS_MAX, EPOCH_MS_MIN, TimestampFormat};
+use super::fast::{integer_into, plain_text};
 use super::kind::ValueKind;
 use super::number::number;
 use super::parser::{DEPTH_MAX, Parser, Presence};
 use super::text::unescape;
-use super::token::{OTHER, Padded, fixed, has_word, integer, integer_end, plain_view, rich_text, space_end, text_end};
+use super::token::{OTHER, Padded, fixed, has_word, integer_end, plain_view, rich_text, space_end, text_end};
 use crate::format::lanes::{Baseline, Lanes, WIDTH};
 
 /// A record being read, and where its values go.
@@ -280,21 +281,6 @@ unsafe fn text<L: Scan>(s: &mut Scanner<'_>, id: ColumnId, slot: usize, at: usiz
     }
 }
 
-/// Reads the string with its content at `at`, if it is plain, into `slot` of the text column `id`.
-///
-/// # Safety
-/// As for [`text_end`].
-#[inline(always)]
-pub(super) unsafe fn plain_text<L: Lanes>(s: &mut Scanner<'_>, id: ColumnId, slot: usize, at: usize) -> usize {
-    // SAFETY: same contract.
-    let end = unsafe { text_end::<L>(s.record, at) };
-    if end != OTHER {
-        // SAFETY: the string's content is in the record, and the padding after it is readable.
-        s.columns.set_view(id, slot, unsafe { plain_view(s.record, at, end - 1 - at) });
-    }
-    end
-}
-
 /// # Safety
 /// As for [`Scan::rich`].
 #[inline(always)]
@@ -308,27 +294,6 @@ unsafe fn rich<L: Lanes>(s: &mut Scanner<'_>, id: ColumnId, slot: usize, at: usi
         return OTHER;
     }
     span.end + 1
-}
-
-/// Reads the integer at `pos`, if it is within the range, into `slot` of `id`.
-///
-/// # Safety
-/// As for [`text_end`].
-#[inline(always)]
-pub(super) unsafe fn integer_into<L: Lanes>(
-    s: &mut Scanner<'_>,
-    id: ColumnId,
-    slot: usize,
-    pos: usize,
-    min: i64,
-    max: i64,
-) -> usize {
-    // SAFETY: same contract.
-    let (value, end) = unsafe { integer::<L>(s.record, pos, min, max) };
-    if end != OTHER {
-        s.columns.set_integer(id, slot, value);
-    }
-    end
 }
 
 /// # Safety

@@ -168,13 +168,12 @@ impl FieldPath<'_> {
     }
 
     fn random(&self, left: &mut UnreadOptions<'_>) -> Result<Generated> {
-        let whole = |min: i64, max: i64| (min, max);
         Ok(match self.field.data_type() {
             DataType::Boolean => Generated::Boolean,
-            DataType::Int8 => self.integer(left, whole(i8::MIN.into(), i8::MAX.into()))?,
-            DataType::Int16 => self.integer(left, whole(i16::MIN.into(), i16::MAX.into()))?,
-            DataType::Int32 => self.integer(left, whole(i32::MIN.into(), i32::MAX.into()))?,
-            DataType::Int64 => self.integer(left, whole(i64::MIN, i64::MAX))?,
+            DataType::Int8 => self.integer(left, (i8::MIN.into(), i8::MAX.into()))?,
+            DataType::Int16 => self.integer(left, (i16::MIN.into(), i16::MAX.into()))?,
+            DataType::Int32 => self.integer(left, (i32::MIN.into(), i32::MAX.into()))?,
+            DataType::Int64 => self.integer(left, (i64::MIN, i64::MAX))?,
             DataType::Float32 => self.float(left, f64::from(f32::MAX))?,
             DataType::Float64 => self.float(left, f64::MAX)?,
             DataType::Decimal128(precision, scale) => self.decimal(left, *precision, *scale)?,
