@@ -29,8 +29,8 @@ impl Outage {
         self.since.get()
     }
 
-    /// The system has not answered this task since then. The first task that finds an outage reports it: the
-    /// others may have nothing to send.
+    /// The system has not answered this task since `since`. The first task that finds an outage reports it:
+    /// the others may have nothing to send.
     pub(crate) fn begins(&self, since: Nanos, notice: impl FnOnce() -> String) {
         if self.since.get().is_none() {
             self.since.set(Some(since));

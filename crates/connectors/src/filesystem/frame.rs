@@ -46,8 +46,8 @@ impl Framing {
     }
 
     /// Adds the ends of the complete records in `bytes[start..]` and returns the last. `offsets` begins with
-    /// the start of the first record. Blank lines belong to the record before them, or come before the start
-    /// of the first.
+    /// the start of the first record. A blank line belongs to the record before it. Without one, the first
+    /// record starts after it.
     pub(super) fn split(self, bytes: &[u8], start: usize, offsets: &mut Vec<i32>) -> usize {
         offsets.reserve((bytes.len() - start) / 128);
         let mut at = start;

@@ -88,7 +88,7 @@ pub(super) fn known() -> SchemaRef {
     Arc::new(Schema::new(known.map(field).collect::<Vec<_>>()))
 }
 
-/// The metadata of a block of records that the query needs.
+/// Which metadata of records the query needs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct WantedMetadata {
     times: bool,
@@ -97,7 +97,7 @@ pub(super) struct WantedMetadata {
     keys: bool,
 }
 
-/// For each record of a block: the needed metadata.
+/// The metadata that the query needs, of each record of a block.
 #[derive(Default)]
 pub(super) struct GatheredMetadata {
     times: Vec<(i64, &'static str)>,

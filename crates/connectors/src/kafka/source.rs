@@ -70,7 +70,8 @@ struct ReadTopic {
     /// Its identity, if the brokers or the positions have one.
     id: Option<TopicId>,
     handle: Topic,
-    /// The task, modulo their count, that reads partition 0; further partitions belong to the tasks after it.
+    /// The task that reads partition 0, modulo the number of tasks. Further partitions belong to the tasks
+    /// after it.
     first: u32,
 }
 

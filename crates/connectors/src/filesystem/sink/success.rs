@@ -91,8 +91,8 @@ impl Completion {
         i64::try_from(self.partitions.delay.as_millis()).unwrap_or(i64::MAX)
     }
 
-    /// All rows of this task before `watermark` are visible. `open`: whether a folder has other rows that are
-    /// not.
+    /// All rows of this task before `watermark` are visible. `open`: whether a folder has later rows that are
+    /// not visible yet.
     pub(super) fn visible(&mut self, watermark: EventTime, now_ms: i64, open: &dyn Fn(&Path) -> bool) -> Result<()> {
         let Some(success) = self.partitions.success.clone() else { return Ok(()) };
         let mut reached = watermark;

@@ -220,8 +220,8 @@ impl KafkaSource {
     }
 }
 
-/// The task of partition 0 for a topic of a pattern, modulo their count: the index of the topic would depend
-/// on when a task was opened.
+/// For a topic of a pattern: the task that reads partition 0, modulo the number of tasks. The index of the
+/// topic does not decide it, because that depends on when a task was opened.
 fn hashed(topic: &str) -> u32 {
     hash_bytes(HASH_SEED, topic.as_bytes()) as u32
 }
