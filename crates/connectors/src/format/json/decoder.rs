@@ -183,17 +183,9 @@ impl JsonDecoder {
         }
         let bytes = records.value(index);
         let mut trace = learns.then(Trace::new);
-        let mut parser = Parser {
-            bytes,
-            pos: 0,
-            offset: records.value_offsets()[index] as usize,
-            columns: &mut self.columns,
-            format: self.format,
-            trace: trace.as_mut(),
-            depth: 0,
-            ignores_errors: self.ignores_errors,
-            ignored: false,
-        };
+        let offset = records.value_offsets()[index] as usize;
+        let mut parser = Parser::new(bytes, 0, offset, &mut self.columns, self.format);
+        (parser.trace, parser.ignores_errors) = (trace.as_mut(), self.ignores_errors);
         let read = parser.record(progress.rows);
         let has_layout = !parser.ignored;
         match read {

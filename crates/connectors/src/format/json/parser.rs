@@ -38,7 +38,18 @@ pub(super) enum Presence {
     Null,
 }
 
-impl Parser<'_> {
+impl<'a> Parser<'a> {
+    /// Reads the values of `bytes` from `pos` on. The record is at `offset` of the input.
+    pub(super) fn new(
+        bytes: &'a [u8],
+        pos: usize,
+        offset: usize,
+        columns: &'a mut Columns,
+        format: TimestampFormat,
+    ) -> Self {
+        Parser { bytes, pos, offset, columns, format, trace: None, depth: 0, ignores_errors: false, ignored: false }
+    }
+
     /// Reads the whole record into `slot` of the root's fields.
     pub(super) fn record(&mut self, slot: usize) -> Read<()> {
         self.skip_space();

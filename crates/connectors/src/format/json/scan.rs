@@ -249,18 +249,8 @@ fn general(s: &mut Scanner<'_>, id: ColumnId, slot: usize, pos: usize, depth: us
     }
     let Padded { bytes, offset, .. } = s.record;
     // Values that do not fit are left to the general parser, which reads the whole record again.
-    let (ignores_errors, ignored) = (false, false);
-    let mut parser = Parser {
-        bytes,
-        pos,
-        offset,
-        columns: s.columns,
-        format: s.format,
-        trace: None,
-        depth,
-        ignores_errors,
-        ignored,
-    };
+    let mut parser = Parser::new(bytes, pos, offset, s.columns, s.format);
+    parser.depth = depth;
     match parser.value(id, slot) {
         Ok(Presence::Value) => parser.pos,
         Ok(Presence::Null) if nullable => parser.pos,
