@@ -14,7 +14,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use anabranch_connectors::kafka::KafkaConnector;
-use anabranch_dataflow::{ConnectorSpec, OnMalformed, SinkSpec, SourceSpec};
+use anabranch_dataflow::{ConnectorSpec, SinkSpec, SourceSpec};
 use anabranch_model::{Epoch, SystemClock};
 use anabranch_operators::testing::TestHost;
 use anabranch_operators::{Connector, Delivery, Former, Polled, TaskContext};
@@ -123,20 +123,7 @@ fn write(servers: &str, topic: &str, delivery: &Delivery, records: usize) -> Res
 }
 
 fn read(servers: &str, topic: &str, format: &str, columns: &[(&str, DataType)]) -> Result<usize, Box<dyn Error>> {
-    let spec = SourceSpec {
-        table: "speed".into(),
-        connector: table(servers, topic, format),
-        declared: schema(columns),
-        projection: (0..columns.len()).collect(),
-        metadata: Default::default(),
-        key: Vec::new(),
-        columns: Vec::new(),
-        watermark: None,
-        on_malformed: OnMalformed::Fail,
-        on_late: Default::default(),
-        reads_clock: false,
-        reads_watermark: false,
-    };
+    let spec = SourceSpec::new("speed", table(servers, topic, format), schema(columns));
     let mut source = KafkaConnector.source(&spec, &context(), None)?;
     let mut count = 0;
     loop {

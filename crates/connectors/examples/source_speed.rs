@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anabranch_connectors::standard;
-use anabranch_dataflow::{ConnectorSpec, OnMalformed, SinkSpec, SourceSpec};
+use anabranch_dataflow::{ConnectorSpec, SinkSpec, SourceSpec};
 use anabranch_model::{Epoch, SystemClock};
 use anabranch_operators::testing::TestHost;
 use anabranch_operators::{Delivery, Polled, TaskContext};
@@ -34,20 +34,7 @@ fn read(name: &str, spec: ConnectorSpec, columns: Option<&SchemaRef>, wanted: &[
     if wanted.is_empty() {
         projection = (0..declared.fields().len()).collect();
     }
-    let reader = SourceSpec {
-        table: name.into(),
-        connector: spec,
-        declared,
-        projection,
-        metadata: Default::default(),
-        key: Vec::new(),
-        columns: Vec::new(),
-        watermark: None,
-        on_malformed: OnMalformed::Fail,
-        on_late: Default::default(),
-        reads_clock: false,
-        reads_watermark: false,
-    };
+    let reader = SourceSpec { projection, ..SourceSpec::new(name, spec, declared) };
     let context = context();
     let mut source = connector.source(&reader, &context, None).unwrap();
     let mut batches = Vec::new();

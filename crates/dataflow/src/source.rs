@@ -52,6 +52,26 @@ pub struct SourceSpec {
 pub const PROCESSING_TIME: &str = "$processing_time";
 
 impl SourceSpec {
+    /// A table of which all columns are read, without event time. A record that cannot be decoded is an
+    /// error.
+    #[must_use]
+    pub fn new(table: impl Into<String>, connector: ConnectorSpec, declared: SchemaRef) -> SourceSpec {
+        SourceSpec {
+            table: table.into(),
+            connector,
+            projection: (0..declared.fields().len()).collect(),
+            declared,
+            metadata: BTreeMap::new(),
+            key: Vec::new(),
+            columns: Vec::new(),
+            watermark: None,
+            on_malformed: OnMalformed::Fail,
+            on_late: OnLate::Drop,
+            reads_clock: false,
+            reads_watermark: false,
+        }
+    }
+
     /// The columns that rows have after the decoded ones.
     pub fn stamps(&self) -> impl Iterator<Item = Field> {
         let clock = self.reads_clock.then(processing_time_field);

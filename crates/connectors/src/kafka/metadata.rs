@@ -329,7 +329,7 @@ fn headers(gathered: &GatheredMetadata, good: &[usize], data_type: &DataType) ->
 
 #[cfg(test)]
 mod tests {
-    use anabranch_dataflow::{ConnectorSpec, OnMalformed};
+    use anabranch_dataflow::ConnectorSpec;
 
     use super::*;
     use crate::format::debezium::DebeziumOptions;
@@ -343,18 +343,13 @@ mod tests {
         let open = |column: usize| {
             let metadata = known.fields().iter().enumerate().map(|(index, field)| (index, field.name().clone()));
             let spec = SourceSpec {
-                table: "t".into(),
-                connector: ConnectorSpec { connector: "kafka".into(), options: Default::default() },
-                declared: Arc::new(Schema::new(fields.clone())),
                 projection: vec![column, id],
                 metadata: metadata.collect(),
-                key: Vec::new(),
-                columns: Vec::new(),
-                watermark: None,
-                on_malformed: OnMalformed::Fail,
-                on_late: Default::default(),
-                reads_clock: false,
-                reads_watermark: false,
+                ..SourceSpec::new(
+                    "t",
+                    ConnectorSpec { connector: "kafka".into(), options: Default::default() },
+                    Arc::new(Schema::new(fields.clone())),
+                )
             };
             RowReader::new(&ValueFormat::Changes(DebeziumOptions::default()), &spec, None)
         };

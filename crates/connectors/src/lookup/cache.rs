@@ -217,9 +217,7 @@ pub(super) fn only(rows: &RecordBatch, keys: &RecordBatch, key_columns: &[usize]
 
 #[cfg(test)]
 mod tests {
-    use anabranch_dataflow::{
-        ConnectorSpec, JoinKind, LookupCache, LookupKey, OnMalformed, SourceSpec, StaticJoinSpec,
-    };
+    use anabranch_dataflow::{ConnectorSpec, JoinKind, LookupCache, LookupKey, SourceSpec, StaticJoinSpec};
     use arrow::array::{AsArray, Int64Array, StringViewArray};
     use arrow::datatypes::{Field, Int64Type, Schema};
 
@@ -230,20 +228,11 @@ mod tests {
             Field::new("id", DataType::Int64, true),
             Field::new("name", DataType::Utf8View, true),
         ]));
-        let table = SourceSpec {
-            table: "t".into(),
-            connector: ConnectorSpec { connector: "x".into(), options: BTreeMap::new() },
-            declared: Arc::clone(&declared),
-            projection: vec![0, 1],
-            metadata: BTreeMap::new(),
-            key: Vec::new(),
-            columns: Vec::new(),
-            watermark: None,
-            on_malformed: OnMalformed::Fail,
-            on_late: Default::default(),
-            reads_clock: false,
-            reads_watermark: false,
-        };
+        let table = SourceSpec::new(
+            "t",
+            ConnectorSpec { connector: "x".into(), options: BTreeMap::new() },
+            Arc::clone(&declared),
+        );
         let join = StaticJoinSpec {
             kind: JoinKind::Inner,
             probe_keys: Vec::new(),

@@ -55,18 +55,9 @@ pub(crate) fn exact_context(index: u32, parallelism: u32, scope: &str) -> TaskCo
 /// A reader of columns of a table.
 pub(crate) fn source_spec(spec: &ConnectorSpec, columns: &SchemaRef, projection: &[usize]) -> SourceSpec {
     SourceSpec {
-        table: "conformance".into(),
-        connector: spec.clone(),
-        declared: columns.clone(),
         projection: projection.to_vec(),
-        metadata: Default::default(),
-        key: Vec::new(),
-        columns: Vec::new(),
-        watermark: None,
         on_malformed: OnMalformed::Skip,
-        on_late: Default::default(),
-        reads_clock: false,
-        reads_watermark: false,
+        ..SourceSpec::new("conformance", spec.clone(), columns.clone())
     }
 }
 

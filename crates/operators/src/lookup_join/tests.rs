@@ -4,8 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Mutex;
 
 use anabranch_dataflow::{
-    BinaryOp, ConnectorSpec, Expr, JoinKind, LookupCache, LookupKey, OnMalformed, OperatorSpec, SourceSpec,
-    StaticJoinSpec,
+    BinaryOp, ConnectorSpec, Expr, JoinKind, LookupCache, LookupKey, OperatorSpec, SourceSpec, StaticJoinSpec,
 };
 use arrow::array::{AsArray, Int64Array, StringViewArray};
 use arrow::datatypes::{DataType, Int64Type};
@@ -80,20 +79,7 @@ fn join(kind: JoinKind, table: &Table) -> LookupJoin {
             build_schema: declared(),
             output: vec![1, 3],
         },
-        table: SourceSpec {
-            table: "t".into(),
-            connector: ConnectorSpec { connector: "x".into(), options: BTreeMap::new() },
-            declared: declared(),
-            projection: vec![0, 1],
-            metadata: BTreeMap::new(),
-            key: Vec::new(),
-            columns: Vec::new(),
-            watermark: None,
-            on_malformed: OnMalformed::Fail,
-            on_late: Default::default(),
-            reads_clock: false,
-            reads_watermark: false,
-        },
+        table: SourceSpec::new("t", ConnectorSpec { connector: "x".into(), options: BTreeMap::new() }, declared()),
         operators: vec![OperatorSpec::Filter { predicate, keep: None }],
         keys: vec![LookupKey { column: 0, key: 0 }],
         cache: LookupCache::None,

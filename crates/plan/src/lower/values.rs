@@ -2,9 +2,7 @@
 
 use std::sync::Arc;
 
-use anabranch_dataflow::{
-    ConnectorSpec, Expr, Literal, ONE_ROW, OnLate, OnMalformed, OperatorSpec, SourceSpec, ValuesSpec,
-};
+use anabranch_dataflow::{ConnectorSpec, Expr, Literal, ONE_ROW, OperatorSpec, SourceSpec, ValuesSpec};
 use anabranch_model::{Error, Result};
 use arrow::datatypes::{DataType, Field, Schema};
 
@@ -56,20 +54,11 @@ fn no_row(values: &Values) -> Stream {
 
 fn one_row() -> Stream {
     let row = Field::new("row", DataType::Boolean, false);
-    let source = SourceSpec {
-        table: "values".into(),
-        connector: ConnectorSpec { connector: ONE_ROW.into(), options: Default::default() },
-        declared: Arc::new(Schema::new(vec![row.clone()])),
-        projection: vec![0],
-        metadata: Default::default(),
-        key: Vec::new(),
-        columns: Vec::new(),
-        watermark: None,
-        on_malformed: OnMalformed::Fail,
-        on_late: OnLate::Drop,
-        reads_clock: false,
-        reads_watermark: false,
-    };
+    let source = SourceSpec::new(
+        "values",
+        ConnectorSpec { connector: ONE_ROW.into(), options: Default::default() },
+        Arc::new(Schema::new(vec![row.clone()])),
+    );
     let mut stream = Stream::of_source(source, vec![row], Vec::new());
     stream.bounded = true;
     stream

@@ -174,7 +174,7 @@ impl Source for Unread {
 mod tests {
     use std::sync::Arc;
 
-    use anabranch_dataflow::{ConnectorSpec, JobOptions, JoinKind, OnMalformed, Stage, StaticJoinSpec};
+    use anabranch_dataflow::{ConnectorSpec, JobOptions, JoinKind, Stage, StaticJoinSpec};
     use anabranch_model::KeyGroups;
     use anabranch_operators::{Functions, build_operator};
     use arrow::datatypes::{DataType, Field, Schema};
@@ -199,23 +199,11 @@ mod tests {
     /// A table in this file is joined by so many tasks.
     fn plan(file: &str, tasks: u32) -> Plan {
         let schema = Arc::new(Schema::new(vec![Field::new("k", DataType::Int64, true)]));
-        let source = SourceSpec {
-            table: "names".into(),
-            connector: ConnectorSpec {
-                connector: "filesystem".into(),
-                options: BTreeMap::from([("path".into(), file.into())]),
-            },
-            declared: Arc::clone(&schema),
-            projection: vec![0],
-            metadata: Default::default(),
-            key: Vec::new(),
-            columns: Vec::new(),
-            watermark: None,
-            on_malformed: OnMalformed::Fail,
-            on_late: Default::default(),
-            reads_clock: false,
-            reads_watermark: false,
-        };
+        let source = SourceSpec::new(
+            "names",
+            ConnectorSpec { connector: "filesystem".into(), options: BTreeMap::from([("path".into(), file.into())]) },
+            Arc::clone(&schema),
+        );
         let stage = |id, parallelism, source, operators| Stage {
             id: StageId(id),
             name: String::new(),

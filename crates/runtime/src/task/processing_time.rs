@@ -59,7 +59,7 @@ impl ProcessingTime {
 
 #[cfg(test)]
 mod tests {
-    use anabranch_dataflow::{ConnectorSpec, Expr, Lateness, OnMalformed, WatermarkSpec};
+    use anabranch_dataflow::{ConnectorSpec, Expr, Lateness, WatermarkSpec};
     use anabranch_operators::event_times;
     use arrow::array::Int64Array;
     use arrow::datatypes::DataType;
@@ -77,18 +77,13 @@ mod tests {
             alignment: None,
         };
         SourceSpec {
-            table: "t".into(),
-            connector: ConnectorSpec { connector: "x".into(), options: Default::default() },
-            declared: Arc::new(Schema::new(vec![Field::new("n", DataType::Int64, true)])),
-            projection: vec![0],
-            metadata: Default::default(),
-            key: Vec::new(),
-            columns: Vec::new(),
             watermark: Some(watermark),
-            on_malformed: OnMalformed::Fail,
-            on_late: Default::default(),
             reads_clock: true,
-            reads_watermark: false,
+            ..SourceSpec::new(
+                "t",
+                ConnectorSpec { connector: "x".into(), options: Default::default() },
+                Arc::new(Schema::new(vec![Field::new("n", DataType::Int64, true)])),
+            )
         }
     }
 

@@ -235,20 +235,7 @@ pub(crate) fn plan(
     options: JobOptions,
     on_malformed: OnMalformed,
 ) -> Plan {
-    let source = SourceSpec {
-        table: "log".into(),
-        connector: connector("log"),
-        declared: schema(),
-        projection: vec![0, 1],
-        metadata: Default::default(),
-        key: Vec::new(),
-        columns: Vec::new(),
-        watermark: None,
-        on_malformed,
-        on_late: Default::default(),
-        reads_clock: false,
-        reads_watermark: false,
-    };
+    let source = SourceSpec { on_malformed, ..SourceSpec::new("log", connector("log"), schema()) };
     let stage = |id: u32, name: &str, parallelism: u32| Stage {
         id: StageId(id),
         name: name.into(),

@@ -2,7 +2,6 @@
 
 use std::sync::Arc;
 
-use anabranch_dataflow::OnMalformed;
 use anabranch_model::SystemClock;
 use anabranch_operators::testing::TestHost;
 use anabranch_operators::{Delivery, Polled};
@@ -26,20 +25,7 @@ fn spec(options: &[(&str, &str)]) -> ConnectorSpec {
 
 /// A reader of a table.
 fn open(columns: &SchemaRef, options: &[(&str, &str)], from: Option<&Positions>) -> Result<Box<dyn Source>> {
-    let source = SourceSpec {
-        table: "t".into(),
-        connector: spec(options),
-        declared: Arc::clone(columns),
-        projection: (0..columns.fields().len()).collect(),
-        metadata: Default::default(),
-        key: Vec::new(),
-        columns: Vec::new(),
-        watermark: None,
-        on_malformed: OnMalformed::Fail,
-        on_late: Default::default(),
-        reads_clock: false,
-        reads_watermark: false,
-    };
+    let source = SourceSpec::new("t", spec(options), Arc::clone(columns));
     let context = TaskContext {
         index: 0,
         parallelism: 1,

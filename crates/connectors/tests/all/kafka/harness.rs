@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use anabranch_connectors::kafka::KafkaConnector;
-use anabranch_dataflow::{ConnectorSpec, OnMalformed, SinkSpec, SourceSpec};
+use anabranch_dataflow::{ConnectorSpec, SinkSpec, SourceSpec};
 use anabranch_model::{Clock, Epoch, Nanos, PartitionId, Result, SystemClock};
 use anabranch_operators::testing::TestHost;
 use anabranch_operators::{Connector, Delivery, Former, Malformed, Polled, Positions, Sink, Source, TaskContext};
@@ -79,20 +79,7 @@ pub(crate) fn open_source_from(
 }
 
 pub(crate) fn source_spec(connector: ConnectorSpec) -> SourceSpec {
-    SourceSpec {
-        table: "events".into(),
-        connector,
-        declared: schema(),
-        projection: vec![0, 1],
-        metadata: Default::default(),
-        key: Vec::new(),
-        columns: Vec::new(),
-        watermark: None,
-        on_malformed: OnMalformed::Fail,
-        on_late: Default::default(),
-        reads_clock: false,
-        reads_watermark: false,
-    }
+    SourceSpec::new("events", connector, schema())
 }
 
 pub(crate) fn open_sink(connector: ConnectorSpec, index: u32, parallelism: u32) -> Result<Box<dyn Sink>> {

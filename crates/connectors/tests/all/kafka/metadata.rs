@@ -30,18 +30,10 @@ fn read(topic: &str, columns: &[(Field, Option<&str>)], projection: &[usize]) ->
     let fields: Vec<Field> = columns.iter().map(|(field, _)| field.clone()).collect();
     let keys = columns.iter().enumerate().filter_map(|(column, (_, key))| Some((column, (*key)?.to_owned())));
     let spec = SourceSpec {
-        table: "events".into(),
-        connector: table(topic, &[BOUNDED]),
-        declared: Arc::new(Schema::new(fields)),
         projection: projection.to_vec(),
         metadata: keys.collect::<BTreeMap<_, _>>(),
-        key: Vec::new(),
-        columns: Vec::new(),
-        watermark: None,
         on_malformed: OnMalformed::Skip,
-        on_late: Default::default(),
-        reads_clock: false,
-        reads_watermark: false,
+        ..SourceSpec::new("events", table(topic, &[BOUNDED]), Arc::new(Schema::new(fields)))
     };
     let mut source = KafkaConnector.source(&spec, &context(0, 1), None).unwrap();
     let (clock, mut batches, mut malformed) = (SystemClock::new(), Vec::new(), 0);
