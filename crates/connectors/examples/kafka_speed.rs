@@ -7,7 +7,6 @@
 //! of this process, the client's threads included; the broker's comes on top when it runs on the same
 //! machine.
 
-use std::collections::BTreeMap;
 use std::error::Error;
 use std::hint::black_box;
 use std::sync::Arc;
@@ -73,8 +72,7 @@ fn table(servers: &str, topic: &str, format: &str) -> ConnectorSpec {
         ("scan.bounded.mode", "latest-offset"),
         ("sink.topic.partitions", "4"),
     ];
-    let options: BTreeMap<_, _> = options.into_iter().map(|(k, v)| (k.to_owned(), v.to_owned())).collect();
-    ConnectorSpec { connector: "kafka".into(), options }
+    ConnectorSpec::new("kafka", &options)
 }
 
 fn schema(columns: &[(&str, DataType)]) -> SchemaRef {

@@ -17,11 +17,6 @@ fn context() -> TaskContext {
     TaskContext { index: 0, parallelism: 1, batch_rows: 8192, delivery, clock, host: Arc::new(TestHost::default()) }
 }
 
-fn spec(connector: &str, options: &[(&str, &str)]) -> ConnectorSpec {
-    let options = options.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect();
-    ConnectorSpec { connector: connector.to_owned(), options }
-}
-
 /// Reads a bounded table to its end, prints the rate and returns the rows if they are all columns of the
 /// events.
 fn read(name: &str, spec: ConnectorSpec, columns: Option<&SchemaRef>, wanted: &[&str]) -> Vec<RecordBatch> {
@@ -80,24 +75,39 @@ fn main() {
     let rows = std::env::args().nth(1).unwrap_or_else(|| "1000000".into());
     let load = [("number-of-rows", rows.as_str()), ("rows-per-second", "unlimited"), ("seed", "1")];
     let main_job = ["ad_id", "event_type", "event_time"];
-    read("ad_events typed, 3 columns", spec("ad_events", &load), None, &main_job);
-    read("ad_events json, 1 column", spec("ad_events", &[&load[..], &[("format", "json")]].concat()), None, &["ad_id"]);
-    read("ad_events json, 3 columns", spec("ad_events", &[&load[..], &[("format", "json")]].concat()), None, &main_job);
-    read("nexmark bid, all columns", spec("nexmark", &[&load[..], &[("table", "bid")]].concat()), None, &[]);
+    read("ad_events typed, 3 columns", ConnectorSpec::new("ad_events", &load), None, &main_job);
+    read(
+        "ad_events json, 1 column",
+        ConnectorSpec::new("ad_events", &[&load[..], &[("format", "json")]].concat()),
+        None,
+        &["ad_id"],
+    );
+    read(
+        "ad_events json, 3 columns",
+        ConnectorSpec::new("ad_events", &[&load[..], &[("format", "json")]].concat()),
+        None,
+        &main_job,
+    );
+    read(
+        "nexmark bid, all columns",
+        ConnectorSpec::new("nexmark", &[&load[..], &[("table", "bid")]].concat()),
+        None,
+        &[],
+    );
     let ids = ["auction", "bidder", "price", "dateTime"];
-    read("nexmark bid, numbers", spec("nexmark", &[&load[..], &[("table", "bid")]].concat()), None, &ids);
-    let events = read("ad_events typed, all columns", spec("ad_events", &load), None, &[]);
+    read("nexmark bid, numbers", ConnectorSpec::new("nexmark", &[&load[..], &[("table", "bid")]].concat()), None, &ids);
+    let events = read("ad_events typed, all columns", ConnectorSpec::new("ad_events", &load), None, &[]);
     let schema = events[0].schema();
     let folder = tempfile::tempdir().unwrap();
     for format in ["json", "csv", "parquet"] {
         let path = folder.path().join(format);
-        let table = spec("filesystem", &[("path", path.to_str().unwrap()), ("format", format)]);
+        let table = ConnectorSpec::new("filesystem", &[("path", path.to_str().unwrap()), ("format", format)]);
         write(&format!("write {format}, 7 columns"), table.clone(), &events);
         read(&format!("read {format}, 7 columns"), table.clone(), Some(&schema), &[]);
         read(&format!("read {format}, 3 columns"), table, Some(&schema), &main_job);
     }
     let path = folder.path().join("json");
-    let lines = spec("filesystem", &[("path", path.to_str().unwrap()), ("format", "raw")]);
+    let lines = ConnectorSpec::new("filesystem", &[("path", path.to_str().unwrap()), ("format", "raw")]);
     let line = Arc::new(schema.project(&[0]).unwrap());
     read("read raw lines", lines, Some(&line), &[]);
 }

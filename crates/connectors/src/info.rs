@@ -223,7 +223,7 @@ pub fn connector_info(name: &str) -> Option<&'static ConnectorInfo> {
 
 #[cfg(test)]
 mod tests {
-    use std::collections::{BTreeMap, BTreeSet};
+    use std::collections::BTreeSet;
     use std::sync::Arc;
 
     use anabranch_dataflow::{ConnectorSpec, TableTraits};
@@ -235,10 +235,7 @@ mod tests {
 
     /// Describes a table with the required options and another one.
     fn describe(info: &ConnectorInfo, name: &str, value: &str) -> Result<TableTraits> {
-        let needed = info.needed.iter().copied().chain([(name, value)]);
-        let options: BTreeMap<String, String> =
-            needed.map(|(name, value)| (name.to_owned(), value.to_owned())).collect();
-        let spec = ConnectorSpec { connector: info.name.into(), options };
+        let spec = ConnectorSpec::new(info.name, &[info.needed, &[(name, value)]].concat());
         let columns = Arc::new(Schema::new(vec![Field::new("a", DataType::Utf8View, true)]));
         let connectors = crate::standard();
         let connector = connectors.get(info.name).expect("registered");

@@ -139,7 +139,7 @@ mod tests {
         let ids: ArrayRef = Arc::new(Int64Array::from(vec![Some(1), None]));
         let names: ArrayRef = Arc::new(StringViewArray::from(vec!["a,b", "NULL"]));
         let batch = RecordBatch::try_from_iter([("id", ids), ("name", names)]).unwrap();
-        let connector = ConnectorSpec { connector: "print".into(), options: Default::default() };
+        let connector = ConnectorSpec::new("print", &[]);
         let spec = SinkSpec::new("results", connector, batch.schema());
         let mut sink = PrintSink::new("results", &spec, Vec::new());
         sink.write(&batch).unwrap();
@@ -160,7 +160,7 @@ mod tests {
     fn null_within_an_array_is_shown() {
         let list = ListArray::from_iter_primitive::<Int64Type, _, _>([Some(vec![Some(1), None, Some(3)]), None]);
         let batch = RecordBatch::try_from_iter([("list", Arc::new(list) as ArrayRef)]).unwrap();
-        let connector = ConnectorSpec { connector: "print".into(), options: Default::default() };
+        let connector = ConnectorSpec::new("print", &[]);
         let mut sink = PrintSink::new("", &SinkSpec::new("results", connector, batch.schema()), Vec::new());
         sink.write(&batch).unwrap();
         assert_eq!(String::from_utf8(sink.out).unwrap(), "\"[1, NULL, 3]\"\nNULL\n");
@@ -180,8 +180,7 @@ mod tests {
         }
         let ids: ArrayRef = Arc::new(Int64Array::from(vec![7]));
         let batch = RecordBatch::try_from_iter([("id", ids)]).unwrap();
-        let connector =
-            ConnectorSpec { connector: "print".into(), options: [("print-identifier".into(), "x".into())].into() };
+        let connector = ConnectorSpec::new("print", &[("print-identifier", "x")]);
         let spec = SinkSpec::new("results", connector, batch.schema());
         let clock = Arc::new(anabranch_model::ManualClock::default());
         let context = TaskContext {

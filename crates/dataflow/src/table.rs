@@ -20,6 +20,15 @@ pub struct ConnectorSpec {
     pub options: BTreeMap<String, String>,
 }
 
+impl ConnectorSpec {
+    /// The connector of this name, with these options.
+    #[must_use]
+    pub fn new(connector: &str, options: &[(&str, &str)]) -> ConnectorSpec {
+        let options = options.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect();
+        ConnectorSpec { connector: connector.to_owned(), options }
+    }
+}
+
 /// A connector's description of a declared table.
 #[derive(Clone, Debug, Default)]
 pub struct TableTraits {

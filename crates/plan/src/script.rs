@@ -297,7 +297,7 @@ fn collect(query: Box<Query>, catalog: &Catalog, name: &str) -> Result<Collected
     let sink = |plan: &Rel| {
         let fields = plan.columns().fields().iter();
         let fields = fields.map(|field| Field::new(field.name(), field.data_type().clone(), field.is_nullable()));
-        let connector = ConnectorSpec { connector: COLLECT.into(), options: Default::default() };
+        let connector = ConnectorSpec::new(COLLECT, &[]);
         SinkSpec::new(name, connector, Arc::new(Schema::new(fields.collect::<Vec<_>>())))
     };
     Ok(Collected { output: plan_output(plan, sink, times_to_live, catalog)?, skip, limit })

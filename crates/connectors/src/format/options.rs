@@ -93,8 +93,7 @@ mod tests {
     use crate::{Options, format::debezium::DebeziumOptions};
 
     fn spec(options: &[(&str, &str)]) -> ConnectorSpec {
-        let options = options.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect();
-        ConnectorSpec { connector: "kafka".into(), options }
+        ConnectorSpec::new("kafka", options)
     }
 
     fn read(format_option: &'static str, options: &[(&str, &str)]) -> Result<Format, String> {

@@ -345,11 +345,7 @@ mod tests {
             let spec = SourceSpec {
                 projection: vec![column, id],
                 metadata: metadata.collect(),
-                ..SourceSpec::new(
-                    "t",
-                    ConnectorSpec { connector: "kafka".into(), options: Default::default() },
-                    Arc::new(Schema::new(fields.clone())),
-                )
+                ..SourceSpec::new("t", ConnectorSpec::new("kafka", &[]), Arc::new(Schema::new(fields.clone())))
             };
             RowReader::new(&ValueFormat::Changes(DebeziumOptions::default()), &spec, None)
         };

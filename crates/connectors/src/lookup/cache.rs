@@ -228,11 +228,7 @@ mod tests {
             Field::new("id", DataType::Int64, true),
             Field::new("name", DataType::Utf8View, true),
         ]));
-        let table = SourceSpec::new(
-            "t",
-            ConnectorSpec { connector: "x".into(), options: BTreeMap::new() },
-            Arc::clone(&declared),
-        );
+        let table = SourceSpec::new("t", ConnectorSpec::new("x", &[]), Arc::clone(&declared));
         let join = StaticJoinSpec {
             kind: JoinKind::Inner,
             probe_keys: Vec::new(),

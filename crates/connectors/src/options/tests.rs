@@ -1,8 +1,7 @@
 use super::*;
 
 fn spec(options: &[(&str, &str)]) -> ConnectorSpec {
-    let options = options.iter().map(|(k, v)| ((*k).to_owned(), (*v).to_owned())).collect();
-    ConnectorSpec { connector: "demo".into(), options }
+    ConnectorSpec::new("demo", options)
 }
 
 #[test]

@@ -33,12 +33,6 @@ pub(crate) struct SourceCase<'a> {
     pub(crate) ascending: Option<&'a str>,
 }
 
-/// The declaration of a table.
-pub(crate) fn spec(connector: &str, options: &[(&str, &str)]) -> ConnectorSpec {
-    let options = options.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect();
-    ConnectorSpec { connector: connector.to_owned(), options }
-}
-
 pub(crate) fn context(index: u32, parallelism: u32) -> TaskContext {
     let (delivery, clock) = (Delivery::AtLeastOnce, Arc::new(SystemClock::new()));
     TaskContext { index, parallelism, batch_rows: BATCH_ROWS, delivery, clock, host: Arc::new(TestHost::default()) }

@@ -1,6 +1,5 @@
 //! The join against nested loops, with answers that come late.
 
-use std::collections::BTreeMap;
 use std::sync::Mutex;
 
 use anabranch_dataflow::{
@@ -79,7 +78,7 @@ fn join(kind: JoinKind, table: &Table) -> LookupJoin {
             build_schema: declared(),
             output: vec![1, 3],
         },
-        table: SourceSpec::new("t", ConnectorSpec { connector: "x".into(), options: BTreeMap::new() }, declared()),
+        table: SourceSpec::new("t", ConnectorSpec::new("x", &[]), declared()),
         operators: vec![OperatorSpec::Filter { predicate, keep: None }],
         keys: vec![LookupKey { column: 0, key: 0 }],
         cache: LookupCache::None,

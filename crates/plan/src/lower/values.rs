@@ -54,11 +54,7 @@ fn no_row(values: &Values) -> Stream {
 
 fn one_row() -> Stream {
     let row = Field::new("row", DataType::Boolean, false);
-    let source = SourceSpec::new(
-        "values",
-        ConnectorSpec { connector: ONE_ROW.into(), options: Default::default() },
-        Arc::new(Schema::new(vec![row.clone()])),
-    );
+    let source = SourceSpec::new("values", ConnectorSpec::new(ONE_ROW, &[]), Arc::new(Schema::new(vec![row.clone()])));
     let mut stream = Stream::of_source(source, vec![row], Vec::new());
     stream.bounded = true;
     stream

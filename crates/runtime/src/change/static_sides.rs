@@ -199,11 +199,7 @@ mod tests {
     /// A table in this file is joined by so many tasks.
     fn plan(file: &str, tasks: u32) -> Plan {
         let schema = Arc::new(Schema::new(vec![Field::new("k", DataType::Int64, true)]));
-        let source = SourceSpec::new(
-            "names",
-            ConnectorSpec { connector: "filesystem".into(), options: BTreeMap::from([("path".into(), file.into())]) },
-            Arc::clone(&schema),
-        );
+        let source = SourceSpec::new("names", ConnectorSpec::new("filesystem", &[("path", file)]), Arc::clone(&schema));
         let stage = |id, parallelism, source, operators| Stage {
             id: StageId(id),
             name: String::new(),

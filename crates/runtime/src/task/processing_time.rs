@@ -81,7 +81,7 @@ mod tests {
             reads_clock: true,
             ..SourceSpec::new(
                 "t",
-                ConnectorSpec { connector: "x".into(), options: Default::default() },
+                ConnectorSpec::new("x", &[]),
                 Arc::new(Schema::new(vec![Field::new("n", DataType::Int64, true)])),
             )
         }

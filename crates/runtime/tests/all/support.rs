@@ -214,7 +214,7 @@ impl Sink for LogSink {
 }
 
 pub(crate) fn connector(name: &str) -> ConnectorSpec {
-    ConnectorSpec { connector: name.into(), options: BTreeMap::new() }
+    ConnectorSpec::new(name, &[])
 }
 
 pub(crate) fn sink_spec(table: &str, schema: SchemaRef) -> SinkSpec {

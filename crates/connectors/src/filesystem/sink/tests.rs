@@ -187,8 +187,7 @@ impl Table {
     fn open(&self, disk: Disk, incarnation: u64) -> Result<Box<dyn Sink>> {
         let folder = self.folder();
         let options = [("path", folder.to_str().unwrap()), ("format", self.format), ("sink.rolling-size", "150")];
-        let options = options.map(|(name, value)| (name.to_owned(), value.to_owned())).into();
-        let connector = ConnectorSpec { connector: "filesystem".into(), options };
+        let connector = ConnectorSpec::new("filesystem", &options);
         let options = FileOptions::read(&connector).unwrap();
         let spec = SinkSpec::new("t", connector, Self::schema());
         let context = TaskContext {

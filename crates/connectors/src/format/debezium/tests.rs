@@ -15,8 +15,7 @@ fn columns() -> SchemaRef {
 }
 
 fn options(given: &[(&str, &str)]) -> DebeziumOptions {
-    let options: BTreeMap<String, String> = given.iter().map(|(k, v)| ((*k).to_owned(), (*v).to_owned())).collect();
-    let spec = ConnectorSpec { connector: "kafka".into(), options };
+    let spec = ConnectorSpec::new("kafka", given);
     let mut options = Options::new(&spec);
     let read = DebeziumOptions::read(&mut options, "format").unwrap();
     options.finish().unwrap();

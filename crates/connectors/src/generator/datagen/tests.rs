@@ -19,8 +19,7 @@ fn declared(columns: &[(&str, DataType)]) -> SchemaRef {
 
 fn spec(options: &[(&str, &str)]) -> ConnectorSpec {
     let always = [("rows-per-second", "unlimited"), ("number-of-rows", "2000"), ("seed", "3"), ("partitions", "1")];
-    let options = always.iter().chain(options).map(|(name, value)| ((*name).to_owned(), (*value).to_owned()));
-    ConnectorSpec { connector: "datagen".into(), options: options.collect() }
+    ConnectorSpec::new("datagen", &[&always, options].concat())
 }
 
 /// A reader of a table.

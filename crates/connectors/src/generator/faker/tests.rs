@@ -13,8 +13,7 @@ const ROWS: usize = 500;
 const NOW_MS: i64 = 1_704_067_200_000;
 
 fn spec(options: &[(&str, &str)]) -> ConnectorSpec {
-    let options = options.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned()));
-    ConnectorSpec { connector: "faker".into(), options: options.collect() }
+    ConnectorSpec::new("faker", options)
 }
 
 fn schema(columns: &[(&str, DataType)]) -> SchemaRef {

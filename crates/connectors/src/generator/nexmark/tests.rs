@@ -92,8 +92,7 @@ fn proportions_are_kept() {
 }
 
 fn table(options: &[(&str, &str)]) -> Result<options::NexmarkTable> {
-    let options = options.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect();
-    read(&ConnectorSpec { connector: "nexmark".into(), options })
+    read(&ConnectorSpec::new("nexmark", options))
 }
 
 #[test]

@@ -1,4 +1,3 @@
-use std::collections::BTreeMap;
 use std::time::Duration;
 
 use anabranch_dataflow::ConnectorSpec;
@@ -9,9 +8,7 @@ use super::*;
 /// The table of topic `t` with these further options.
 pub(in super::super) fn parse(extra: &[(&str, &str)]) -> Result<Table> {
     let base = [("topic", "t"), ("properties.bootstrap.servers", "localhost:9092")];
-    let options: BTreeMap<String, String> =
-        base.iter().chain(extra).map(|(k, v)| ((*k).to_owned(), (*v).to_owned())).collect();
-    let spec = ConnectorSpec { connector: "kafka".into(), options };
+    let spec = ConnectorSpec::new("kafka", &[&base, extra].concat());
     let mut options = Options::new(&spec);
     let table = Table::parse(&mut options)?;
     options.finish()?;
@@ -48,8 +45,7 @@ fn several_topics_are_sorted_and_can_only_be_read() {
 fn topics_of_a_pattern_can_only_be_read() {
     let like = |extra: &[(&str, &str)]| {
         let base = [("topic-pattern", "orders-.*|clicks"), ("properties.bootstrap.servers", "localhost:9092")];
-        let options = base.iter().chain(extra).map(|(k, v)| ((*k).to_owned(), (*v).to_owned())).collect();
-        Table::parse(&mut Options::new(&ConnectorSpec { connector: "kafka".into(), options }))
+        Table::parse(&mut Options::new(&ConnectorSpec::new("kafka", &[&base, extra].concat())))
     };
     let table = like(&[]).expect("a pattern");
     let pattern = table.subscription.pattern().expect("a pattern");

@@ -5,12 +5,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anabranch_connectors::FilesystemConnector;
+use anabranch_dataflow::ConnectorSpec;
 use anabranch_operators::{Connector, Polled, Source};
 use arrow::datatypes::{DataType, Field, Schema};
 use tempfile::TempDir;
 
 use crate::suite::resume::positions;
-use crate::suite::{context, row_texts, source_spec, spec};
+use crate::suite::{context, row_texts, source_spec};
 
 /// The rows that come until nothing more does for a while, and how many partitions are closed.
 fn read(source: &mut dyn Source) -> (Vec<String>, usize) {
@@ -30,7 +31,8 @@ fn read(source: &mut dyn Source) -> (Vec<String>, usize) {
 fn a_deleted_file_of_a_followed_folder_has_ended() {
     let folder = TempDir::new().unwrap();
     let path = folder.path().to_str().unwrap();
-    let spec = spec("filesystem", &[("path", path), ("format", "json"), ("source.monitor-interval", "10 ms")]);
+    let spec =
+        ConnectorSpec::new("filesystem", &[("path", path), ("format", "json"), ("source.monitor-interval", "10 ms")]);
     for (name, text) in [("a.json", "{\"id\": 1}\n{\"id\""), ("b.json", "{\"id\": 2}\n")] {
         fs::write(folder.path().join(name), text).unwrap();
     }

@@ -13,10 +13,10 @@ use tempfile::TempDir;
 
 use crate::rows::{batches, schema};
 use crate::suite::commit::{CommitCase, check_commits, check_late_commits};
-use crate::suite::{drain, spec};
+use crate::suite::drain;
 
 fn table(path: &Path, options: &[(&str, &str)]) -> ConnectorSpec {
-    spec("filesystem", &[&[("path", path.to_str().unwrap())], options].concat())
+    ConnectorSpec::new("filesystem", &[&[("path", path.to_str().unwrap())], options].concat())
 }
 
 /// Writers of a table of files, in a job with this scope.

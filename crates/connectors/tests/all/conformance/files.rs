@@ -21,7 +21,7 @@ use crate::rows::{batches, schema};
 use crate::suite::resume::{positions, with_rows};
 use crate::suite::{
     SourceCase, check_malformed, check_sink, check_source, check_waits, context, drain, row_texts, sink_spec,
-    source_spec, spec, write,
+    source_spec, write,
 };
 
 const FORMATS: [&[(&str, &str)]; 5] = [
@@ -33,7 +33,7 @@ const FORMATS: [&[(&str, &str)]; 5] = [
 ];
 
 fn table(path: &Path, options: &[(&str, &str)]) -> ConnectorSpec {
-    spec("filesystem", &[&[("path", path.to_str().unwrap())], options].concat())
+    ConnectorSpec::new("filesystem", &[&[("path", path.to_str().unwrap())], options].concat())
 }
 
 fn ids() -> SchemaRef {
@@ -349,15 +349,18 @@ fn parquet_columns_are_found_by_name() {
 
 fn spec_of(path: &str, format: &str, compression: Option<&str>) -> ConnectorSpec {
     let compression = compression.map(|compression| ("compression", compression));
-    spec("filesystem", &[("path", path), ("format", format)].into_iter().chain(compression).collect::<Vec<_>>())
+    ConnectorSpec::new(
+        "filesystem",
+        &[("path", path), ("format", format)].into_iter().chain(compression).collect::<Vec<_>>(),
+    )
 }
 
 #[test]
 fn tables_that_cannot_be_are_refused() {
     let folder = TempDir::new().unwrap();
     let error = |spec: ConnectorSpec| FilesystemConnector.describe(&spec, &ids()).unwrap_err().to_string();
-    assert!(error(spec("filesystem", &[])).contains("needs the option 'path'"));
-    assert!(error(spec("filesystem", &[("path", "x")])).contains("needs the option 'format'"));
+    assert!(error(ConnectorSpec::new("filesystem", &[])).contains("needs the option 'path'"));
+    assert!(error(ConnectorSpec::new("filesystem", &[("path", "x")])).contains("needs the option 'format'"));
     assert!(error(table(folder.path(), &[("format", "xml")])).contains("use 'json', 'csv', 'raw' or 'parquet'"));
     assert!(
         error(table(folder.path(), &[("format", "raw")]))

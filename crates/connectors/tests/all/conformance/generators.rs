@@ -9,9 +9,7 @@ use anabranch_dataflow::ConnectorSpec;
 use anabranch_operators::Connector;
 use arrow::datatypes::{DataType, Field, Schema, SchemaRef, TimeUnit};
 
-use crate::suite::{
-    SourceCase, check_malformed, check_source, check_waits, context, drain, drain_task, source_spec, spec,
-};
+use crate::suite::{SourceCase, check_malformed, check_source, check_waits, context, drain, drain_task, source_spec};
 
 fn own_columns(connector: &dyn Connector, spec: &ConnectorSpec) -> SchemaRef {
     connector.describe(spec, &Arc::new(Schema::empty())).unwrap().schema.unwrap()
@@ -25,7 +23,7 @@ fn check(connector: &dyn Connector, spec: ConnectorSpec, row_count: usize, ascen
 const LOAD: [(&str, &str); 3] = [("number-of-rows", "1003"), ("rows-per-second", "unlimited"), ("seed", "7")];
 
 fn with(options: &[(&str, &str)]) -> ConnectorSpec {
-    spec("generator", &[&LOAD, options].concat())
+    ConnectorSpec::new("generator", &[&LOAD, options].concat())
 }
 
 #[test]
@@ -33,7 +31,7 @@ fn ad_events() {
     check(&AdEventsConnector, with(&[]), 1003, Some("event_time"));
     check(&AdEventsConnector, with(&[("format", "json"), ("partitions", "3")]), 1003, Some("event_time"));
     check(&AdEventsConnector, with(&[("out-of-orderness", "2 s"), ("partitions", "1")]), 1003, None);
-    check(&AdCampaignsConnector, spec("ad_campaigns", &[("seed", "7")]), 1000, None);
+    check(&AdCampaignsConnector, ConnectorSpec::new("ad_campaigns", &[("seed", "7")]), 1000, None);
 }
 
 #[test]
@@ -67,8 +65,8 @@ fn columns_may_be_declared_in_any_order_and_in_kindred_types() {
 fn every_ad_belongs_to_a_campaign() {
     let campaigns = drain(
         &AdCampaignsConnector,
-        &spec("ad_campaigns", &[("seed", "7")]),
-        &own_columns(&AdCampaignsConnector, &spec("ad_campaigns", &[])),
+        &ConnectorSpec::new("ad_campaigns", &[("seed", "7")]),
+        &own_columns(&AdCampaignsConnector, &ConnectorSpec::new("ad_campaigns", &[])),
         &[0],
         1,
     );
@@ -100,7 +98,7 @@ fn nexmark() {
 fn a_generator_waits_for_the_next_row() {
     let slow = [("rows-per-second", "1"), ("partitions", "1")];
     for connector in [&AdEventsConnector as &dyn Connector, &NexmarkConnector] {
-        let spec = spec("generator", &slow);
+        let spec = ConnectorSpec::new("generator", &slow);
         let columns = own_columns(connector, &spec);
         let mut source = connector.source(&source_spec(&spec, &columns, &[0]), &context(0, 1), None).unwrap();
         check_waits(source.as_mut());
@@ -113,7 +111,7 @@ fn a_generator_waits_for_the_next_row() {
 #[test]
 fn a_rate_is_kept() {
     let options = [("rows-per-second", "2000"), ("number-of-rows", "600"), ("partitions", "2")];
-    let spec = spec("ad_events", &options);
+    let spec = ConnectorSpec::new("ad_events", &options);
     let columns = own_columns(&AdEventsConnector, &spec);
     let context = context(0, 1);
     let begin = context.clock.now();
@@ -130,7 +128,8 @@ fn a_rate_is_kept() {
 fn options_that_do_not_fit_are_refused() {
     let none = Arc::new(Schema::empty());
     let check = |options: &[(&str, &str)], expected: &str| {
-        let error = AdEventsConnector.describe(&spec("ad_events", options), &none).unwrap_err().to_string();
+        let error =
+            AdEventsConnector.describe(&ConnectorSpec::new("ad_events", options), &none).unwrap_err().to_string();
         assert!(error.contains(expected), "{error}");
     };
     check(&[("partitions", "0")], "option 'partitions' is 0");
@@ -141,7 +140,7 @@ fn options_that_do_not_fit_are_refused() {
     check(&[("start-time", "soon")], "option 'start-time' is 'soon'");
     check(&[("csv.delimiter", ";")], "unknown option 'csv.delimiter'");
     let wrong = Arc::new(Schema::new(vec![Field::new("user_id", DataType::Int64, true)]));
-    let error = AdEventsConnector.describe(&spec("ad_events", &[]), &wrong).unwrap_err().to_string();
+    let error = AdEventsConnector.describe(&ConnectorSpec::new("ad_events", &[]), &wrong).unwrap_err().to_string();
     assert!(error.contains("column 'user_id' of connector 'ad_events' is STRING, not BIGINT"), "{error}");
 }
 
@@ -169,7 +168,7 @@ fn datagen() {
     ];
     for partitions in ["1", "3"] {
         let options = [&options[..], &[("partitions", partitions)]].concat();
-        let spec = spec("datagen", &options);
+        let spec = ConnectorSpec::new("datagen", &options);
         let case = SourceCase {
             connector: &DatagenConnector,
             spec,
@@ -203,7 +202,7 @@ fn faker() {
         ("start-time", "2024-01-01"),
     ];
     for partitions in ["1", "3"] {
-        let spec = spec("faker", &[&options[..], &[("partitions", partitions)]].concat());
+        let spec = ConnectorSpec::new("faker", &[&options[..], &[("partitions", partitions)]].concat());
         let columns = Arc::clone(&columns);
         let case =
             SourceCase { connector: &FakerConnector, spec, columns, rows: None, row_count: 1003, ascending: None };

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anabranch_connectors::FilesystemConnector;
+use anabranch_dataflow::ConnectorSpec;
 use anabranch_model::PartitionId;
 use anabranch_operators::{Connector, Polled};
 use arrow::array::{AsArray, Int64Array, RecordBatch};
@@ -15,7 +16,7 @@ use parquet::arrow::ArrowWriter;
 use tempfile::TempDir;
 
 use crate::suite::resume::with_rows;
-use crate::suite::{context, source_spec, spec};
+use crate::suite::{context, source_spec};
 
 const FILES: i64 = 300;
 const ROWS: i64 = 7;
@@ -54,7 +55,7 @@ fn many_files_are_read_side_by_side_though_few_are_open() {
         let options = [("path", folder.path().to_str().unwrap()), ("format", format), ("csv.header", "true")];
         let options = if format == "csv" { &options[..] } else { &options[..2] };
         let columns = Arc::new(Schema::new(vec![Field::new("id", DataType::Int64, false)]));
-        let reader = source_spec(&spec("filesystem", options), &columns, &[0]);
+        let reader = source_spec(&ConnectorSpec::new("filesystem", options), &columns, &[0]);
         let mut source = FilesystemConnector.source(&reader, &with_rows(context(0, 1), 2), None).unwrap();
         let mut given: BTreeMap<PartitionId, Vec<i64>> = BTreeMap::new();
         let (mut ended, mut open_most) = (BTreeSet::new(), 0);

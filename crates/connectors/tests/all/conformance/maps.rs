@@ -13,7 +13,7 @@ use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
 use parquet::arrow::ArrowWriter;
 use tempfile::TempDir;
 
-use crate::suite::{context, drain, row_texts, sink_spec, spec, write};
+use crate::suite::{context, drain, row_texts, sink_spec, write};
 
 fn map(key: DataType, value: DataType) -> DataType {
     let entry = vec![Field::new("key", key, false), Field::new("value", value, true)];
@@ -53,7 +53,7 @@ fn rows(types: &[DataType]) -> RecordBatch {
 }
 
 fn table(folder: &TempDir, format: &str) -> ConnectorSpec {
-    spec("filesystem", &[("path", folder.path().to_str().unwrap()), ("format", format)])
+    ConnectorSpec::new("filesystem", &[("path", folder.path().to_str().unwrap()), ("format", format)])
 }
 
 fn check_read(folder: &TempDir, format: &str, batch: &RecordBatch) {

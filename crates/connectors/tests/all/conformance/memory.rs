@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use anabranch_connectors::format::Format;
 use anabranch_connectors::{BlackholeConnector, MemorySink, MemorySource, PrintConnector};
+use anabranch_dataflow::ConnectorSpec;
 use anabranch_operators::{Connector, Polled, Positions};
 use arrow::array::BinaryArray;
 use arrow::buffer::Buffer;
@@ -15,7 +16,7 @@ use crate::rows::{batches, schema};
 use crate::suite::commit::check_writes_through;
 use crate::suite::resume::{positions, with_rows};
 use crate::suite::{
-    SourceCase, check_malformed, check_sink, check_source, context, row_texts, sink_spec, source_spec, spec, write,
+    SourceCase, check_malformed, check_sink, check_source, context, row_texts, sink_spec, source_spec, write,
 };
 
 #[test]
@@ -24,7 +25,7 @@ fn batches_in_memory() {
     for partitions in [1, 2, 5, 8] {
         check_source(&SourceCase {
             connector: &MemorySource::batches(batches()).partitions(partitions),
-            spec: spec("mine", &[]),
+            spec: ConnectorSpec::new("mine", &[]),
             columns: schema(),
             row_count: rows.len(),
             rows: Some(rows.clone()),
@@ -33,7 +34,7 @@ fn batches_in_memory() {
     }
     check_source(&SourceCase {
         connector: &MemorySource::batches(batches()).partitions(2).repeat(3),
-        spec: spec("mine", &[]),
+        spec: ConnectorSpec::new("mine", &[]),
         columns: schema(),
         row_count: 3 * rows.len(),
         rows: Some([rows.clone(), rows.clone(), rows].concat()),
@@ -50,7 +51,7 @@ fn lines(count: usize) -> Vec<BinaryArray> {
 fn records_in_memory() {
     check_source(&SourceCase {
         connector: &MemorySource::records(lines(1000), Format::Raw(Default::default())).partitions(3),
-        spec: spec("mine", &[]),
+        spec: ConnectorSpec::new("mine", &[]),
         columns: Arc::new(Schema::new(vec![Field::new("line", DataType::Utf8View, false)])),
         row_count: 1000,
         rows: Some((0..1000).map(|i| format!("line {i}")).collect()),
@@ -67,7 +68,7 @@ fn text_in_memory() {
             Format::Raw(Default::default()),
         )
         .partitions(2),
-        spec: spec("mine", &[]),
+        spec: ConnectorSpec::new("mine", &[]),
         columns: Arc::new(Schema::new(vec![Field::new("line", DataType::Utf8View, false)])),
         row_count: 1000,
         rows: Some((0..1000).map(|i| format!("line {i}\n")).collect()),
@@ -86,7 +87,7 @@ fn malformed_text_in_memory() {
             vec![Buffer::from(b"{\"id\": 1}\n{\n{\"id\": 2}\n")],
             Format::Raw(Default::default()),
         ),
-        spec: spec("mine", &[("format", "json")]),
+        spec: ConnectorSpec::new("mine", &[("format", "json")]),
         columns: Arc::new(Schema::new(vec![Field::new("id", DataType::Int64, false)])),
         row_count: 2,
         rows: Some(vec!["1".into(), "2".into()]),
@@ -103,7 +104,7 @@ fn malformed_records_in_memory() {
     ];
     let case = SourceCase {
         connector: &MemorySource::records(blocks, Format::Raw(Default::default())).partitions(2),
-        spec: spec("mine", &[("format", "json")]),
+        spec: ConnectorSpec::new("mine", &[("format", "json")]),
         columns: Arc::new(Schema::new(vec![Field::new("id", DataType::Int64, false)])),
         row_count: 3,
         rows: Some(vec!["1".into(), "2".into(), "3".into()]),
@@ -116,7 +117,7 @@ fn malformed_records_in_memory() {
 fn collected_rows() {
     let written: usize = batches().iter().map(|b| b.num_rows()).sum();
     let (sink, rows) = MemorySink::collected();
-    check_sink(&sink, &|_| spec("mine", &[]), &batches(), &|_| {
+    check_sink(&sink, &|_| ConnectorSpec::new("mine", &[]), &batches(), &|_| {
         std::mem::take(&mut *rows.lock().unwrap()).iter().flat_map(row_texts).collect()
     });
     assert!(written > 0);
@@ -125,18 +126,19 @@ fn collected_rows() {
 #[test]
 fn a_channel_ends_with_its_job() {
     let (sink, receiver) = MemorySink::channel(64);
-    write(&sink, &spec("mine", &[]), &batches(), 2);
+    write(&sink, &ConnectorSpec::new("mine", &[]), &batches(), 2);
     // All writers are gone: the receiver sees the end although the table itself still exists.
     let rows: Vec<_> = receiver.iter().flat_map(|batch| row_texts(&batch)).collect();
     assert_eq!(rows, batches().iter().flat_map(row_texts).collect::<Vec<_>>());
-    let again = sink.sink(&sink_spec(&spec("mine", &[]), &schema()), &context(0, 1)).err().unwrap().to_string();
+    let again =
+        sink.sink(&sink_spec(&ConnectorSpec::new("mine", &[]), &schema()), &context(0, 1)).err().unwrap().to_string();
     assert!(again.contains("has served its job"), "{again}");
 }
 
 #[test]
 fn a_channel_without_receiver_is_an_error() {
     let (sink, receiver) = MemorySink::channel(1);
-    let mut writer = sink.sink(&sink_spec(&spec("mine", &[]), &schema()), &context(0, 1)).unwrap();
+    let mut writer = sink.sink(&sink_spec(&ConnectorSpec::new("mine", &[]), &schema()), &context(0, 1)).unwrap();
     drop(receiver);
     let error = writer.write(&batches()[0]).unwrap_err().to_string();
     assert!(error.contains("the receiver of the rows of table 'conformance' is gone"), "{error}");
@@ -145,27 +147,27 @@ fn a_channel_without_receiver_is_an_error() {
 #[test]
 fn blackhole_counts() {
     let connector = BlackholeConnector::default();
-    write(&connector, &spec("blackhole", &[]), &batches(), 3);
+    write(&connector, &ConnectorSpec::new("blackhole", &[]), &batches(), 3);
     assert_eq!(connector.rows(), batches().iter().map(|b| b.num_rows() as u64).sum::<u64>());
 }
 
 #[test]
 fn print_takes_rows() {
-    write(&PrintConnector::default(), &spec("print", &[("print-identifier", "out")]), &batches()[..1], 2);
+    write(&PrintConnector::default(), &ConnectorSpec::new("print", &[("print-identifier", "out")]), &batches()[..1], 2);
 }
 
 #[test]
 fn a_sink_that_holds_nothing_back_writes_as_rows_come() {
     let (collecting, rows) = MemorySink::collected();
     let count = || rows.lock().unwrap().iter().map(|batch| batch.num_rows()).sum();
-    check_writes_through(&collecting, &spec("mine", &[]), &batches()[2], &count);
+    check_writes_through(&collecting, &ConnectorSpec::new("mine", &[]), &batches()[2], &count);
     let blackhole = BlackholeConnector::default();
     let count = || usize::try_from(blackhole.rows()).unwrap();
-    check_writes_through(&blackhole, &spec("blackhole", &[]), &batches()[2], &count);
+    check_writes_through(&blackhole, &ConnectorSpec::new("blackhole", &[]), &batches()[2], &count);
     let lines = Lines::default();
     let writer = lines.clone();
     let print = PrintConnector::to(move |_| Box::new(writer.clone()));
-    check_writes_through(&print, &spec("print", &[]), &batches()[2], &|| lines.count());
+    check_writes_through(&print, &ConnectorSpec::new("print", &[]), &batches()[2], &|| lines.count());
 }
 
 /// Counts the lines that are written to it.
@@ -193,7 +195,7 @@ fn positions_are_places_in_blocks() {
     let text = Buffer::from(b"a\nb\nc\n".as_slice());
     let table = MemorySource::text(vec![text.clone(), text], Format::Raw(Default::default())).repeat(2);
     let columns = Arc::new(Schema::new(vec![Field::new("line", DataType::Utf8View, false)]));
-    let reader = source_spec(&spec("mine", &[]), &columns, &[0]);
+    let reader = source_spec(&ConnectorSpec::new("mine", &[]), &columns, &[0]);
     let open = |from: Option<&Positions>| table.source(&reader, &with_rows(context(0, 1), 2), from);
     let mut source = open(None).unwrap();
     let mut at = Vec::new();
@@ -216,7 +218,7 @@ fn declarations_that_do_not_fit_are_refused() {
     let table = MemorySource::batches(batches());
     let check = |field: Field, expected: &str| {
         let columns = Arc::new(Schema::new(vec![field]));
-        let error = table.describe(&spec("mine", &[]), &columns).unwrap_err().to_string();
+        let error = table.describe(&ConnectorSpec::new("mine", &[]), &columns).unwrap_err().to_string();
         assert!(error.contains(expected), "{error}");
     };
     check(Field::new("idd", DataType::Int64, false), "connector 'mine' has no column 'idd'");

@@ -21,7 +21,7 @@ use tempfile::TempDir;
 use crate::rows::{batches, schema};
 use crate::suite::commit::CommitCase;
 use crate::suite::resume::with_rows;
-use crate::suite::{context, drain, source_spec, spec};
+use crate::suite::{context, drain, source_spec};
 
 const ROWS: i64 = 30;
 
@@ -30,7 +30,7 @@ fn ids() -> SchemaRef {
 }
 
 fn table(path: &Path, format: &str, extra: &[(&str, &str)]) -> ConnectorSpec {
-    spec("filesystem", &[&[("path", path.to_str().unwrap()), ("format", format)], extra].concat())
+    ConnectorSpec::new("filesystem", &[&[("path", path.to_str().unwrap()), ("format", format)], extra].concat())
 }
 
 fn json(ids: std::ops::Range<i64>) -> Vec<u8> {

@@ -8,13 +8,14 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anabranch_connectors::FilesystemConnector;
+use anabranch_dataflow::ConnectorSpec;
 use anabranch_model::Result;
 use anabranch_operators::testing::TestHost;
 use anabranch_operators::{Connector, Polled, Positions, Source, TaskContext};
 use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
 use tempfile::TempDir;
 
-use crate::suite::{context, row_texts, source_spec, spec};
+use crate::suite::{context, row_texts, source_spec};
 
 fn columns() -> SchemaRef {
     Arc::new(Schema::new(vec![Field::new("line", DataType::Utf8View, false)]))
@@ -22,7 +23,7 @@ fn columns() -> SchemaRef {
 
 fn open(path: &Path, parallelism: u32, from: Option<&Positions>) -> Vec<Box<dyn Source>> {
     let options = [("path", path.to_str().unwrap()), ("format", "raw"), ("source.monitor-interval", "5 ms")];
-    let reader = source_spec(&spec("filesystem", &options), &columns(), &[0]);
+    let reader = source_spec(&ConnectorSpec::new("filesystem", &options), &columns(), &[0]);
     let task = |index| FilesystemConnector.source(&reader, &context(index, parallelism), from).unwrap();
     (0..parallelism).map(task).collect()
 }
@@ -201,7 +202,7 @@ fn positions_of_followed_files_are_words_and_those_of_former_versions_are_unders
 /// Opens a folder at positions; the error if it is refused, and what the user was notified of.
 fn resume(folder: &Path, from: &Positions) -> (Result<Vec<Box<dyn Source>>>, Vec<String>) {
     let options = [("path", folder.to_str().unwrap()), ("format", "raw"), ("source.monitor-interval", "5 ms")];
-    let reader = source_spec(&spec("filesystem", &options), &columns(), &[0]);
+    let reader = source_spec(&ConnectorSpec::new("filesystem", &options), &columns(), &[0]);
     let host = Arc::new(TestHost::default());
     let task = |index| {
         let context = TaskContext { host: host.clone(), ..context(index, 2) };

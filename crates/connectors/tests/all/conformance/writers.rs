@@ -11,10 +11,10 @@ use anabranch_operators::{Connector, Sink};
 use tempfile::TempDir;
 
 use crate::rows::{batch, schema};
-use crate::suite::{context, drain, row_texts, sink_spec, spec};
+use crate::suite::{context, drain, row_texts, sink_spec};
 
 fn table(path: &Path, options: &[(&str, &str)]) -> ConnectorSpec {
-    spec("filesystem", &[&[("path", path.to_str().unwrap())], options].concat())
+    ConnectorSpec::new("filesystem", &[&[("path", path.to_str().unwrap())], options].concat())
 }
 
 fn open(table: &ConnectorSpec) -> Box<dyn Sink> {

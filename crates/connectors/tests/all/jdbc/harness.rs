@@ -9,15 +9,13 @@ use arrow::array::{ArrayRef, Int64Array, RecordBatch, StringViewArray};
 use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
 
 use crate::postgres::{PASSWORD, Postgres, USER};
-use crate::suite::{context, spec};
+use crate::suite::context;
 
 /// The declaration of a table.
 pub(crate) fn table(server: &Postgres, name: &str, extra: &[(&str, &str)]) -> ConnectorSpec {
     let url = server.url();
     let base = [("url", url.as_str()), ("table-name", name), ("username", USER), ("password", PASSWORD)];
-    let mut declared = spec("jdbc", &base);
-    declared.options.extend(spec("jdbc", extra).options);
-    declared
+    ConnectorSpec::new("jdbc", &[&base, extra].concat())
 }
 
 /// `id BIGINT NOT NULL, name STRING`.

@@ -9,15 +9,14 @@ use crate::broker;
 use crate::rows::{batches, schema};
 use crate::suite::commit::{CommitCase, check_commits};
 use crate::suite::{
-    SourceCase, check_malformed, check_sink, check_source, check_waits, context, drain, row_texts, source_spec, spec,
-    write,
+    SourceCase, check_malformed, check_sink, check_source, check_waits, context, drain, row_texts, source_spec, write,
 };
 
 fn table(topic: &str, extra: &[(&str, &str)]) -> ConnectorSpec {
     let servers = broker::shared().servers();
     let patient = ("connection.timeout", "300 s");
     let base = [("topic", topic), ("properties.bootstrap.servers", servers), BOUNDED, patient];
-    spec("kafka", &[&base, extra].concat())
+    ConnectorSpec::new("kafka", &[&base, extra].concat())
 }
 
 const FORMATS: [(&str, &str); 2] = [("format", "json"), ("format", "csv")];

@@ -46,9 +46,7 @@ pub(crate) fn table_at(servers: &str, topic: &str, extra: &[(&str, &str)]) -> Co
         ("connection.timeout", "300 s"),
         ("sink.delivery.timeout", "300 s"),
     ];
-    let options: BTreeMap<String, String> =
-        base.iter().chain(extra).map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect();
-    ConnectorSpec { connector: "kafka".into(), options }
+    ConnectorSpec::new("kafka", &[&base, extra].concat())
 }
 
 /// A table of all topics that match.

@@ -22,8 +22,7 @@ fn sink(base: &Path, (task, tasks): (u32, u32), life: Option<u64>, trigger: &str
         ("sink.rolling-policy.rollover-interval", "1min"),
         ("sink.rolling-policy.check-interval", "1min"),
     ];
-    let options = options.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect();
-    let connector = ConnectorSpec { connector: "filesystem".into(), options };
+    let connector = ConnectorSpec::new("filesystem", &options);
     let columns = [("n", DataType::Int64), ("dt", DataType::Utf8), ("hm", DataType::Utf8)];
     let fields = columns.map(|(name, data_type)| Field::new(name, data_type, name != "n"));
     let spec = SinkSpec::new("logs", connector, Arc::new(Schema::new(fields.to_vec())));
