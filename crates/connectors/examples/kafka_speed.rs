@@ -14,9 +14,8 @@ use std::time::{Duration, Instant};
 
 use anabranch_connectors::kafka::KafkaConnector;
 use anabranch_dataflow::{ConnectorSpec, SinkSpec, SourceSpec};
-use anabranch_model::{Epoch, SystemClock};
-use anabranch_operators::testing::TestHost;
-use anabranch_operators::{Connector, Delivery, Former, Polled, TaskContext};
+use anabranch_model::Epoch;
+use anabranch_operators::{Connector, Delivery, Former, Polled, TaskContext, testing};
 use arrow::array::{RecordBatch, StringViewArray};
 use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
 
@@ -80,15 +79,7 @@ fn schema(columns: &[(&str, DataType)]) -> SchemaRef {
 }
 
 fn context() -> TaskContext {
-    let (delivery, clock) = (Delivery::AtLeastOnce, Arc::new(SystemClock::new()));
-    TaskContext {
-        index: 0,
-        parallelism: 1,
-        batch_rows: BATCH_ROWS,
-        delivery,
-        clock,
-        host: Arc::new(TestHost::default()),
-    }
+    testing::context(0, 1, BATCH_ROWS)
 }
 
 fn write(servers: &str, topic: &str, delivery: &Delivery, records: usize) -> Result<usize, Box<dyn Error>> {

@@ -6,15 +6,13 @@ use std::time::Duration;
 
 use anabranch_connectors::standard;
 use anabranch_dataflow::{ConnectorSpec, SinkSpec, SourceSpec};
-use anabranch_model::{Epoch, SystemClock};
-use anabranch_operators::testing::TestHost;
-use anabranch_operators::{Delivery, Polled, TaskContext};
+use anabranch_model::Epoch;
+use anabranch_operators::{Polled, TaskContext, testing};
 use arrow::array::RecordBatch;
 use arrow::datatypes::{Schema, SchemaRef};
 
 fn context() -> TaskContext {
-    let (delivery, clock) = (Delivery::AtLeastOnce, Arc::new(SystemClock::new()));
-    TaskContext { index: 0, parallelism: 1, batch_rows: 8192, delivery, clock, host: Arc::new(TestHost::default()) }
+    testing::context(0, 1, 8192)
 }
 
 /// Reads a bounded table to its end, prints the rate and returns the rows if they are all columns of the

@@ -128,8 +128,7 @@ fn line(lines: &mut Vec<u8>, prefix: &str, sign: &str, record: &[u8]) {
 mod tests {
     use std::sync::Arc;
 
-    use anabranch_operators::Delivery;
-    use anabranch_operators::testing::TestHost;
+    use anabranch_operators::testing::context;
     use arrow::array::{ArrayRef, Int64Array, ListArray, StringViewArray};
 
     use super::*;
@@ -182,19 +181,10 @@ mod tests {
         let batch = RecordBatch::try_from_iter([("id", ids)]).unwrap();
         let connector = ConnectorSpec::new("print", &[("print-identifier", "x")]);
         let spec = SinkSpec::new("results", connector, batch.schema());
-        let clock = Arc::new(anabranch_model::ManualClock::default());
-        let context = TaskContext {
-            index: 0,
-            parallelism: 1,
-            batch_rows: 10,
-            delivery: Delivery::AtLeastOnce,
-            clock,
-            host: Arc::new(TestHost::default()),
-        };
         let shared = Shared::default();
         let writer = shared.clone();
         let print = PrintConnector::to(move |_| Box::new(writer.clone()));
-        print.sink(&spec, &context).unwrap().write(&batch).unwrap();
+        print.sink(&spec, &context(0, 1, 10)).unwrap().write(&batch).unwrap();
         assert_eq!(shared.0.lock().unwrap().as_slice(), b"x> 7\n");
     }
 }

@@ -4,9 +4,22 @@ use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering::SeqCst};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use anabranch_model::{Epoch, Incarnation, Result};
+use anabranch_model::{Epoch, Incarnation, Result, SystemClock};
 
-use crate::Host;
+use crate::{Delivery, Host, TaskContext};
+
+/// The context of a task of a [`TestHost`]. The task writes at least once.
+#[must_use]
+pub fn context(index: u32, parallelism: u32, batch_rows: usize) -> TaskContext {
+    TaskContext {
+        index,
+        parallelism,
+        batch_rows,
+        delivery: Delivery::AtLeastOnce,
+        clock: Arc::new(SystemClock::new()),
+        host: Arc::new(TestHost::default()),
+    }
+}
 
 /// A host that behaves as its fields say, and records requests. The default is the first incarnation of a
 /// job, which owns it.

@@ -266,7 +266,7 @@ impl Sink for ExactSink {
 #[cfg(test)]
 mod tests {
     use anabranch_model::SystemClock;
-    use anabranch_operators::testing::TestHost;
+    use anabranch_operators::testing::{TestHost, context};
     use rdkafka::mocking::MockCluster;
 
     use super::super::table::tests::parse;
@@ -278,15 +278,7 @@ mod tests {
         cluster.create_topic("t", 1, 1).unwrap();
         let table = parse(&[("properties.bootstrap.servers", &cluster.bootstrap_servers())]).unwrap();
         let clock = SystemClock::new();
-        let context = TaskContext {
-            index: 0,
-            parallelism: 1,
-            batch_rows: 1,
-            delivery: Delivery::AtLeastOnce,
-            clock: Arc::new(SystemClock::new()),
-            host: Arc::new(TestHost::default()),
-        };
-        let outage = RefCell::new(BrokerOutage::of_writer(&table, &context));
+        let outage = RefCell::new(BrokerOutage::of_writer(&table, &context(0, 1, 1)));
         let deadline = |ms| clock.now().plus(Duration::from_millis(ms));
         let mut probe = None;
         let ask = |probe: &mut Option<Arc<Producer>>, ms| {

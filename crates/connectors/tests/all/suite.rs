@@ -6,8 +6,9 @@ use std::time::Duration;
 
 use anabranch_dataflow::{ConnectorSpec, OnMalformed, SinkSpec, SourceSpec};
 use anabranch_model::{Clock, Epoch, SystemClock};
-use anabranch_operators::testing::TestHost;
-use anabranch_operators::{Connector, Delivery, Former, Malformed, Polled, Positions, Sink, Source, TaskContext};
+use anabranch_operators::{
+    Connector, Delivery, Former, Malformed, Polled, Positions, Sink, Source, TaskContext, testing,
+};
 use arrow::array::RecordBatch;
 use arrow::datatypes::SchemaRef;
 use arrow::util::display::{ArrayFormatter, FormatOptions};
@@ -34,8 +35,7 @@ pub(crate) struct SourceCase<'a> {
 }
 
 pub(crate) fn context(index: u32, parallelism: u32) -> TaskContext {
-    let (delivery, clock) = (Delivery::AtLeastOnce, Arc::new(SystemClock::new()));
-    TaskContext { index, parallelism, batch_rows: BATCH_ROWS, delivery, clock, host: Arc::new(TestHost::default()) }
+    testing::context(index, parallelism, BATCH_ROWS)
 }
 
 /// The context of a task that writes exactly once, in the first incarnation of its job.

@@ -8,8 +8,8 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 
 use anabranch_dataflow::ConnectorSpec;
-use anabranch_model::{ErrorKind, Rng, SystemClock};
-use anabranch_operators::testing::TestHost;
+use anabranch_model::{ErrorKind, Rng};
+use anabranch_operators::testing::{TestHost, context};
 use anabranch_operators::{Committable, Former};
 use arrow::array::{Array, ArrayRef, Int64Array, RecordBatch};
 use arrow::datatypes::{DataType, Field, Schema};
@@ -190,14 +190,8 @@ impl Table {
         let connector = ConnectorSpec::new("filesystem", &options);
         let options = FileOptions::read(&connector).unwrap();
         let spec = SinkSpec::new("t", connector, Self::schema());
-        let context = TaskContext {
-            index: 0,
-            parallelism: 1,
-            batch_rows: 64,
-            delivery: self.delivery.clone(),
-            clock: Arc::new(SystemClock::new()),
-            host: TestHost::of_incarnation(incarnation),
-        };
+        let (delivery, host) = (self.delivery.clone(), TestHost::of_incarnation(incarnation));
+        let context = TaskContext { delivery, host, ..context(0, 1, 64) };
         open_on(disk, &spec, options, &context)
     }
 

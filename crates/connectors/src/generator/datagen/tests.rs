@@ -2,9 +2,8 @@
 
 use std::sync::Arc;
 
-use anabranch_model::SystemClock;
-use anabranch_operators::testing::TestHost;
-use anabranch_operators::{Delivery, Polled};
+use anabranch_operators::Polled;
+use anabranch_operators::testing::context;
 use arrow::array::{Array, ArrayRef, AsArray, RecordBatch};
 use arrow::compute::{concat_batches, max, min};
 use arrow::datatypes::{
@@ -25,15 +24,7 @@ fn spec(options: &[(&str, &str)]) -> ConnectorSpec {
 /// A reader of a table.
 fn open(columns: &SchemaRef, options: &[(&str, &str)], from: Option<&Positions>) -> Result<Box<dyn Source>> {
     let source = SourceSpec::new("t", spec(options), Arc::clone(columns));
-    let context = TaskContext {
-        index: 0,
-        parallelism: 1,
-        batch_rows: 300,
-        delivery: Delivery::AtLeastOnce,
-        clock: Arc::new(SystemClock::new()),
-        host: Arc::new(TestHost::default()),
-    };
-    DatagenConnector.source(&source, &context, from)
+    DatagenConnector.source(&source, &context(0, 1, 300), from)
 }
 
 /// All rows of a table.

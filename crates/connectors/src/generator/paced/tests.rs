@@ -1,6 +1,5 @@
 use anabranch_model::{ManualClock, Result};
-use anabranch_operators::testing::TestHost;
-use anabranch_operators::{Delivery, Rows};
+use anabranch_operators::{Rows, testing};
 use arrow::datatypes::Schema;
 
 use super::*;
@@ -22,14 +21,7 @@ fn open(rate: u64, events: Option<u64>, clock: &Arc<ManualClock>) -> PacedSource
 }
 
 fn context(index: u32, parallelism: u32, clock: &Arc<ManualClock>) -> TaskContext {
-    TaskContext {
-        index,
-        parallelism,
-        batch_rows: 100,
-        delivery: Delivery::AtLeastOnce,
-        clock: clock.clone(),
-        host: Arc::new(TestHost::default()),
-    }
+    TaskContext { clock: clock.clone(), ..testing::context(index, parallelism, 100) }
 }
 
 /// Rows of the batches that are due now.

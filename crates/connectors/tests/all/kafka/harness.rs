@@ -7,7 +7,7 @@ use std::time::Duration;
 use anabranch_connectors::kafka::KafkaConnector;
 use anabranch_dataflow::{ConnectorSpec, SinkSpec, SourceSpec};
 use anabranch_model::{Clock, Epoch, Nanos, PartitionId, Result, SystemClock};
-use anabranch_operators::testing::TestHost;
+use anabranch_operators::testing::{self, TestHost};
 use anabranch_operators::{Connector, Delivery, Former, Malformed, Polled, Positions, Sink, Source, TaskContext};
 use arrow::array::{AsArray, Int64Array, RecordBatch, StringViewArray};
 use arrow::datatypes::{DataType, Field, Int64Type, Schema, SchemaRef};
@@ -58,8 +58,7 @@ pub(crate) fn table_like(pattern: &str, extra: &[(&str, &str)]) -> ConnectorSpec
 }
 
 pub(crate) fn context(index: u32, parallelism: u32) -> TaskContext {
-    let (delivery, clock) = (Delivery::AtLeastOnce, Arc::new(SystemClock::new()));
-    TaskContext { index, parallelism, batch_rows: 500, delivery, clock, host: Arc::new(TestHost::default()) }
+    testing::context(index, parallelism, 500)
 }
 
 pub(crate) fn open_source(connector: ConnectorSpec, index: u32, parallelism: u32) -> Result<Box<dyn Source>> {
