@@ -3,6 +3,7 @@
 mod deletion;
 mod exactly_once;
 mod files;
+mod folder;
 mod generators;
 mod held;
 mod maps;

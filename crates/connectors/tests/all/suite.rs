@@ -34,6 +34,18 @@ pub(crate) struct SourceCase<'a> {
     pub(crate) ascending: Option<&'a str>,
 }
 
+impl SourceCase<'_> {
+    /// Checks that these are the rows of the table.
+    fn check_rows(&self, drained: &Drained) {
+        let rows = drained.sorted();
+        assert_eq!(rows.len(), self.row_count);
+        if let Some(mut expected) = self.rows.clone() {
+            expected.sort();
+            assert_eq!(rows, expected);
+        }
+    }
+}
+
 pub(crate) fn context(index: u32, parallelism: u32) -> TaskContext {
     testing::context(index, parallelism, BATCH_ROWS)
 }
@@ -166,13 +178,7 @@ pub(crate) fn check_source(case: &SourceCase<'_>) {
     let all: Vec<_> = (0..case.columns.fields().len()).collect();
     let alone = drain(case.connector, &case.spec, &case.columns, &all, 1);
     assert_eq!(alone.malformed, []);
-    let rows = alone.sorted();
-    assert_eq!(rows.len(), case.row_count);
-    if let Some(expected) = &case.rows {
-        let mut expected = expected.clone();
-        expected.sort();
-        assert_eq!(rows, expected);
-    }
+    case.check_rows(&alone);
     for parallelism in [2, 3, 7] {
         let together = drain(case.connector, &case.spec, &case.columns, &all, parallelism);
         assert_eq!(together, alone, "{parallelism} tasks read something else than one");
@@ -231,13 +237,7 @@ pub(crate) fn check_malformed(case: &SourceCase<'_>, places: &[&str]) {
         expected.sort_unstable();
         assert_eq!(found, expected);
         assert!(drained.malformed.iter().all(|m| !m.error.is_empty()), "{:?}", drained.malformed);
-        let rows = drained.sorted();
-        assert_eq!(rows.len(), case.row_count);
-        if let Some(expected) = &case.rows {
-            let mut expected = expected.clone();
-            expected.sort();
-            assert_eq!(rows, expected);
-        }
+        case.check_rows(&drained);
     }
 }
 

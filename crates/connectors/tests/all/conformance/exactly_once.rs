@@ -1,7 +1,6 @@
 //! Files that are written exactly once: when they become visible, what is removed, and who may remove it.
 
 use std::fs;
-use std::path::Path;
 use std::sync::atomic::Ordering::SeqCst;
 
 use anabranch_connectors::FilesystemConnector;
@@ -11,32 +10,13 @@ use anabranch_operators::testing::TestHost;
 use anabranch_operators::{Committable, Sink};
 use tempfile::TempDir;
 
-use crate::rows::{batches, schema};
+use super::folder::{names, table, visible};
+use crate::rows::batches;
 use crate::suite::commit::{CommitCase, check_commits, check_late_commits};
-use crate::suite::drain;
-
-fn table(path: &Path, options: &[(&str, &str)]) -> ConnectorSpec {
-    ConnectorSpec::new("filesystem", &[&[("path", path.to_str().unwrap())], options].concat())
-}
 
 /// Writers of a table of files, in a job with this scope.
 fn files<'a>(table: &ConnectorSpec, scope: &'a str, read: &'a dyn Fn() -> Vec<String>) -> CommitCase<'a> {
     CommitCase { connector: &FilesystemConnector, spec: table.clone(), scope, batches: batches(), read }
-}
-
-/// The rows that readers see.
-fn visible(table: &ConnectorSpec) -> Vec<String> {
-    let all: Vec<_> = (0..schema().fields().len()).collect();
-    let drained = drain(&FilesystemConnector, table, &schema(), &all, 1);
-    assert_eq!(drained.malformed, []);
-    drained.sorted()
-}
-
-fn names(folder: &Path) -> Vec<String> {
-    let mut names: Vec<_> =
-        fs::read_dir(folder).unwrap().map(|e| e.unwrap().file_name().into_string().unwrap()).collect();
-    names.sort();
-    names
 }
 
 /// A process that has lost its job to another one, and does not know it yet.

@@ -2,7 +2,6 @@
 
 use std::fs::{self, OpenOptions};
 use std::io::Write;
-use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -17,6 +16,7 @@ use parquet::basic::{BrotliLevel, Compression, GzipLevel, ZstdLevel};
 use parquet::file::properties::WriterProperties;
 use tempfile::TempDir;
 
+use super::folder::{names, table};
 use crate::rows::{batches, schema};
 use crate::suite::resume::{positions, with_rows};
 use crate::suite::{
@@ -31,10 +31,6 @@ const FORMATS: [&[(&str, &str)]; 5] = [
     &[("format", "json"), ("json.timestamp-format", "iso-8601")],
     &[("format", "parquet")],
 ];
-
-fn table(path: &Path, options: &[(&str, &str)]) -> ConnectorSpec {
-    ConnectorSpec::new("filesystem", &[&[("path", path.to_str().unwrap())], options].concat())
-}
 
 fn ids() -> SchemaRef {
     Arc::new(Schema::new(vec![Field::new("id", DataType::Int64, false)]))
@@ -79,13 +75,6 @@ fn files_are_partitions() {
         let names: Vec<_> = names(folder.path()).into_iter().filter(|name| name.starts_with("part-")).collect();
         assert!(names.len() > 3, "{names:?}");
     }
-}
-
-fn names(folder: &Path) -> Vec<String> {
-    let mut names: Vec<_> =
-        fs::read_dir(folder).unwrap().map(|e| e.unwrap().file_name().into_string().unwrap()).collect();
-    names.sort();
-    names
 }
 
 #[test]

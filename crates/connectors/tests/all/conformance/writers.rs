@@ -1,7 +1,5 @@
 //! Writers of files: several of one table at once, and what an ended epoch promises.
 
-use std::fs;
-use std::path::Path;
 use std::sync::Arc;
 
 use anabranch_connectors::FilesystemConnector;
@@ -10,36 +8,18 @@ use anabranch_model::Epoch;
 use anabranch_operators::{Connector, Sink};
 use tempfile::TempDir;
 
+use super::folder::{names, table, visible};
 use crate::rows::{batch, schema};
 use crate::suite::{context, drain, row_texts, sink_spec};
 
-fn table(path: &Path, options: &[(&str, &str)]) -> ConnectorSpec {
-    ConnectorSpec::new("filesystem", &[&[("path", path.to_str().unwrap())], options].concat())
-}
-
 fn open(table: &ConnectorSpec) -> Box<dyn Sink> {
     FilesystemConnector.sink(&sink_spec(table, &schema()), &context(0, 1)).unwrap()
-}
-
-/// The rows that readers see.
-fn visible(table: &ConnectorSpec) -> Vec<String> {
-    let all: Vec<_> = (0..schema().fields().len()).collect();
-    let drained = drain(&FilesystemConnector, table, &schema(), &all, 1);
-    assert_eq!(drained.malformed, []);
-    drained.sorted()
 }
 
 fn expected(first: i64, count: i64) -> Vec<String> {
     let mut rows = row_texts(&batch(first, count));
     rows.sort();
     rows
-}
-
-fn names(folder: &Path) -> Vec<String> {
-    let mut names: Vec<_> =
-        fs::read_dir(folder).unwrap().map(|e| e.unwrap().file_name().into_string().unwrap()).collect();
-    names.sort();
-    names
 }
 
 #[test]

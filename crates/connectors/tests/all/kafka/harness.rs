@@ -84,6 +84,24 @@ pub(crate) fn open_sink(connector: ConnectorSpec, index: u32, parallelism: u32) 
     KafkaConnector.sink(&spec, &context(index, parallelism))
 }
 
+/// Reads a bounded table to its end: its batches, and how many records were malformed.
+pub(crate) fn read_to_end(spec: &SourceSpec) -> (Vec<RecordBatch>, usize) {
+    let mut source = KafkaConnector.source(spec, &context(0, 1), None).unwrap();
+    let (clock, mut batches, mut malformed) = (SystemClock::new(), Vec::new(), 0);
+    let deadline = clock.now().plus(PATIENCE);
+    loop {
+        assert!(clock.now() < deadline, "waited in vain for the end");
+        match source.poll(Duration::from_millis(50)).unwrap() {
+            Polled::Rows(rows) => {
+                malformed += rows.malformed.len();
+                batches.push(rows.batch);
+            }
+            Polled::End => return (batches, malformed),
+            _ => {}
+        }
+    }
+}
+
 /// Opens a writer that writes exactly once.
 pub(crate) fn open_exact(connector: ConnectorSpec, index: u32, parallelism: u32, scope: &str) -> Result<Box<dyn Sink>> {
     let spec = SinkSpec::new("results", connector, schema());

@@ -1,17 +1,15 @@
 //! Columns that are in the keys of records alone.
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use anabranch_connectors::kafka::KafkaConnector;
 use anabranch_dataflow::{SinkSpec, SourceSpec};
-use anabranch_model::{Clock as _, SystemClock};
-use anabranch_operators::{Connector as _, Polled};
+use anabranch_operators::Connector as _;
 use arrow::array::{ArrayRef, Int64Array, RecordBatch, StringViewArray};
 use arrow::compute::concat_batches;
 use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
 
-use super::harness::{BOUNDED, Outside, PATIENCE, context, source_spec, table};
+use super::harness::{BOUNDED, Outside, context, read_to_end, source_spec, table};
 
 /// What a table writes, as it reads it.
 fn written_and_read(topic: &str, options: &[(&str, &str)], rows: &RecordBatch) -> (RecordBatch, usize) {
@@ -22,20 +20,8 @@ fn written_and_read(topic: &str, options: &[(&str, &str)], rows: &RecordBatch) -
     sink.write(rows).unwrap();
     sink.finish().unwrap();
     let spec = SourceSpec { declared: schema.clone(), ..source_spec(spec) };
-    let mut source = KafkaConnector.source(&spec, &context(0, 1), None).unwrap();
-    let (clock, mut batches, mut malformed) = (SystemClock::new(), Vec::new(), 0);
-    let deadline = clock.now().plus(PATIENCE);
-    loop {
-        assert!(clock.now() < deadline, "waited in vain for the end");
-        match source.poll(Duration::from_millis(50)).unwrap() {
-            Polled::Rows(rows) => {
-                malformed += rows.malformed.len();
-                batches.push(rows.batch);
-            }
-            Polled::End => return (concat_batches(&schema, &batches).unwrap(), malformed),
-            _ => {}
-        }
-    }
+    let (batches, malformed) = read_to_end(&spec);
+    (concat_batches(&schema, &batches).unwrap(), malformed)
 }
 
 /// A key that is NULL is written as Kafka's null key, so such a record has NULL in the columns of its key.

@@ -2,12 +2,11 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::time::Duration;
 
 use anabranch_connectors::kafka::KafkaConnector;
 use anabranch_dataflow::{OnMalformed, SinkSpec, SourceSpec};
-use anabranch_model::{Clock as _, Epoch, SystemClock};
-use anabranch_operators::{Connector as _, Delivery, Former, Polled, TaskContext};
+use anabranch_model::Epoch;
+use anabranch_operators::{Connector as _, Delivery, Former, TaskContext};
 use arrow::array::{
     Array, AsArray, BinaryBuilder, Int64Array, MapBuilder, RecordBatch, StringViewBuilder, TimestampMicrosecondArray,
 };
@@ -15,7 +14,7 @@ use arrow::datatypes::{DataType, Field, Int32Type, Int64Type, Schema, TimeUnit, 
 use rdkafka::message::{Header, OwnedHeaders};
 use rdkafka::producer::{BaseRecord, Producer as _};
 
-use super::harness::{BOUNDED, Outside, PATIENCE, context, table};
+use super::harness::{BOUNDED, Outside, PATIENCE, context, read_to_end, table};
 
 /// A record with these headers, written at this time.
 fn produce(outside: &Outside, topic: &str, partition: i32, value: &str, ms: i64, headers: &[(&str, Option<&str>)]) {
@@ -35,20 +34,7 @@ fn read(topic: &str, columns: &[(Field, Option<&str>)], projection: &[usize]) ->
         on_malformed: OnMalformed::Skip,
         ..SourceSpec::new("events", table(topic, &[BOUNDED]), Arc::new(Schema::new(fields)))
     };
-    let mut source = KafkaConnector.source(&spec, &context(0, 1), None).unwrap();
-    let (clock, mut batches, mut malformed) = (SystemClock::new(), Vec::new(), 0);
-    let deadline = clock.now().plus(PATIENCE);
-    loop {
-        assert!(clock.now() < deadline, "waited in vain for the end");
-        match source.poll(Duration::from_millis(50)).unwrap() {
-            Polled::Rows(rows) => {
-                malformed += rows.malformed.len();
-                batches.push(rows.batch);
-            }
-            Polled::End => return (batches, malformed),
-            _ => {}
-        }
-    }
+    read_to_end(&spec)
 }
 
 fn text(name: &str) -> Field {
