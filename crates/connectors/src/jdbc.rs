@@ -88,7 +88,7 @@ impl Connector for JdbcConnector {
                 (Delivery::ExactlyOnce { .. }, None | Some(Guarantee::ExactlyOnce)) => {
                     Box::new(ExactJdbcSink::new(writer, spec, context)) as Box<dyn Sink>
                 }
-                _ => Box::new(JdbcSink::new(writer, spec, context)),
+                _ => Box::new(JdbcSink::new(writer, spec)),
             })
         };
         open().map_err(|error: Error| error.at(format!("table {}", spec.table)))

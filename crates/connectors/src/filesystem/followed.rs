@@ -13,7 +13,7 @@ use std::time::Duration;
 use anabranch_model::{Clock, Error, Nanos, Result};
 use anabranch_operators::{Host, Positions, TaskContext};
 
-use super::identity::{FileId, Identity};
+use super::identity::{FileId, Identity, owner};
 use super::input::Tracked;
 use super::listing::files;
 use super::options::FileFormat;
@@ -144,7 +144,7 @@ pub(super) fn resume(
 
 /// A file that grew was deleted or replaced while the job was not running. One of the tasks reports it.
 fn report_gone(table: &str, path: &Path, entry: &StoredPosition, context: &TaskContext) {
-    let reader = entry.identity.map_or(0, |identity| identity.owner(context.parallelism));
+    let reader = entry.identity.map_or(0, |identity| owner(identity.inode, context.parallelism));
     if reader == context.index {
         context.host.notify(format!(
             "table {table}: {} is gone; it had been read to its end when the checkpoint was made, and what was written to it \

@@ -29,14 +29,10 @@ impl FileId {
         let born_ms = born.map_or(0, |born| u64::try_from(born.as_millis()).unwrap_or(0));
         FileId { device: metadata.dev(), inode: metadata.ino(), born_ms }
     }
-
-    /// Which of `parallelism` tasks reads the file.
-    pub(super) fn owner(self, parallelism: u32) -> u32 {
-        owner(self.inode, parallelism)
-    }
 }
 
-fn owner(inode: u64, parallelism: u32) -> u32 {
+/// Which of `parallelism` tasks reads the file of this inode.
+pub(super) fn owner(inode: u64, parallelism: u32) -> u32 {
     let owner = hash_bytes(HASH_SEED, &inode.to_le_bytes()) % u64::from(parallelism.max(1));
     u32::try_from(owner).unwrap_or(0)
 }
@@ -86,13 +82,6 @@ pub(super) struct Identity {
     pub(super) inode: u64,
     pub(super) born_ms: u64,
     pub(super) head: Head,
-}
-
-impl Identity {
-    /// Which of `parallelism` tasks reads the file.
-    pub(super) fn owner(self, parallelism: u32) -> u32 {
-        owner(self.inode, parallelism)
-    }
 }
 
 impl fmt::Display for Identity {

@@ -16,7 +16,7 @@ use anabranch_operators::{Polled, Positions, Rows, Source, TaskContext};
 use arrow::datatypes::SchemaRef;
 
 use super::followed::{Follow, Resumed, Table, agreed, resume};
-use super::identity::{FileId, Head, Identity};
+use super::identity::{FileId, Head, Identity, owner};
 use super::input::{Compression, Tracked};
 use super::io_error;
 use super::options::{FileFormat, FileOptions};
@@ -213,7 +213,7 @@ impl FileSource {
         let known: BTreeSet<_> = ended.chain(read).collect();
         for (path, id) in present {
             let Some(follow) = &mut self.follow else { break };
-            if known.contains(&id) || id.owner(follow.parallelism) != follow.task {
+            if known.contains(&id) || owner(id.inode, follow.parallelism) != follow.task {
                 continue;
             }
             let (label, start, is_at_end, tracked) = match resumed.remove(&id) {

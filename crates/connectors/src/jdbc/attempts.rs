@@ -45,7 +45,7 @@ impl Attempts {
         option: &str,
         mut attempt: impl FnMut(&Bounds<'_>) -> Result<T, Failure>,
     ) -> Result<T> {
-        let (clock, host) = (Arc::clone(&self.clock), Arc::clone(&self.host));
+        let (clock, host) = (self.clock.as_ref(), self.host.as_ref());
         let begun = clock.now();
         let place = &self.system;
         let until = format!("the job tries for up to {timeout:?} ('{option}')");
@@ -54,8 +54,7 @@ impl Attempts {
                 self.outage.begins(since, || format!("{place} {what}: it has not answered for {NOTICE_AFTER:?}, and may wait for a lock of another connection; {until}"));
             }
         };
-        let (deadline, clock, host) = (begun.plus(timeout), clock.as_ref(), host.as_ref());
-        let bounds = Bounds { deadline, clock, host, waits: &waits };
+        let bounds = Bounds { deadline: begun.plus(timeout), clock, host, waits: &waits };
         let mut pause = PAUSE;
         loop {
             let reason = match attempt(&bounds).map_err(|failure| failure.of_values(VALUES)) {

@@ -22,13 +22,8 @@ pub(super) struct JdbcSink {
 }
 
 impl JdbcSink {
-    pub(super) fn new(writer: Writer, spec: &SinkSpec, _context: &TaskContext) -> JdbcSink {
+    pub(super) fn new(writer: Writer, spec: &SinkSpec) -> JdbcSink {
         JdbcSink { gathered: gathered(&writer, spec), writer, since: None }
-    }
-
-    fn write_gathered(&mut self) -> Result<()> {
-        self.since = None;
-        self.gathered.take().map_or(Ok(()), |content| self.writer.write(&content))
     }
 }
 
@@ -40,15 +35,16 @@ impl Sink for JdbcSink {
         let (rows_max, interval) = (self.writer.table.flush_rows, self.writer.table.flush_interval);
         let is_full = rows_max > 0 && self.gathered.rows() >= rows_max;
         let is_late = !interval.is_zero() && now >= since.plus(interval);
-        if is_full || is_late { self.write_gathered() } else { Ok(()) }
+        if is_full || is_late { self.flush() } else { Ok(()) }
     }
 
     fn flush(&mut self) -> Result<()> {
-        self.write_gathered()
+        self.since = None;
+        self.gathered.take().map_or(Ok(()), |content| self.writer.write(&content))
     }
 
     fn epoch_end(&mut self, _epoch: Epoch) -> Result<()> {
-        self.write_gathered()
+        self.flush()
     }
 
     /// Commits committables from a time when the table was written exactly once.
@@ -58,7 +54,7 @@ impl Sink for JdbcSink {
     }
 
     fn finish(&mut self) -> Result<()> {
-        self.write_gathered()
+        self.flush()
     }
 }
 
