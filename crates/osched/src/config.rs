@@ -12,11 +12,11 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use anabranch_model::{Error, Result, nearest};
-use anabranch_schedule::{Aggregate, Condition, Grouping, Level};
+use anabranch_schedule::{Aggregate, Condition, Grouping, Level, Scale};
 use serde::Deserialize;
 
 pub use self::target::{Engine, Target};
-use self::values::{condition, duration, group_priority, grouping, level};
+use self::values::{condition, duration, group_priority, grouping, level, scale};
 
 /// Shorter periods cost more than they gain.
 const PERIOD_MIN: Duration = Duration::from_millis(20);
@@ -94,6 +94,9 @@ pub struct PolicyConfig {
     /// The mechanism. Default: `nice`, or `groups` where threads are grouped.
     #[serde(default)]
     pub translator: Option<String>,
+    /// How priorities compare with each other. Default: as the policy says.
+    #[serde(default, deserialize_with = "scale")]
+    pub scale: Option<Scale>,
     /// The nice value for the greatest priority. Default: 0.
     #[serde(default)]
     pub best: Option<i32>,

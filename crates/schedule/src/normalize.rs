@@ -20,6 +20,9 @@ pub enum Scale {
     Linear,
     /// Ratios count: min-max of the logarithms.
     Logarithmic,
+    /// Ratios of priorities are ratios of the shares of a core: a step of nice values multiplies the share by
+    /// [`NICE_RATIO`]. If the range has too few steps for that, as [`Scale::Logarithmic`].
+    Ladder,
 }
 
 /// The ratio of the shares of two threads whose nice values differ by one (section 2 of the paper, and the
@@ -37,14 +40,15 @@ impl Range {
 /// The integer of each priority, in the order of `priorities`. A greater priority never becomes a worse
 /// integer.
 ///
-/// For [`Scale::Logarithmic`], priorities of zero and below are the least positive one divided by
-/// [`NICE_RATIO`]; if none is positive, the scale is linear.
+/// For [`Scale::Logarithmic`] and [`Scale::Ladder`], priorities of zero and below are the least positive one
+/// divided by [`NICE_RATIO`]; if none is positive, the scale is linear.
 #[must_use]
 pub fn normalize(priorities: &[f64], range: Range, scale: Scale) -> Vec<i64> {
     let values = bounded(priorities);
     match extremes(&values) {
         Some((least, greatest)) if least < greatest => match scale {
             Scale::Logarithmic if greatest > 0.0 => min_max(&logarithms(&values), range),
+            Scale::Ladder if greatest > 0.0 => ladder(&logarithms(&values), range),
             _ => min_max(&values, range),
         },
         _ => vec![range.at(0.5); priorities.len()],
@@ -80,6 +84,19 @@ fn min_max(values: &[f64], range: Range) -> Vec<i64> {
     let width = greatest / 2.0 - least / 2.0;
     let place = |value: f64| if width > 0.0 { (value / 2.0 - least / 2.0) / width } else { 0.5 };
     values.iter().map(|value| range.at(if value.is_nan() { 0.5 } else { place(*value) })).collect()
+}
+
+/// Section 5.3: n = n_max + (log p_max - log p) / log 1.25 for nice. Min-max of the logarithms if the lowest
+/// priority does not fit into the range.
+fn ladder(logarithms: &[f64], range: Range) -> Vec<i64> {
+    let (least, greatest) = extremes(logarithms).unwrap_or((0.0, 0.0));
+    let (worst, best) = (range.worst as f64, range.best as f64);
+    let steps = |value: f64| (greatest - value) / NICE_RATIO.ln();
+    if steps(least) > (worst - best).abs() {
+        return min_max(logarithms, range);
+    }
+    let exact = |value: f64| (best + (worst - best).signum() * steps(value)).round() as i64;
+    logarithms.iter().map(|value| if value.is_nan() { range.at(0.5) } else { exact(*value) }).collect()
 }
 
 #[cfg(test)]

@@ -10,12 +10,13 @@ fn refused(text: &str) -> String {
 fn a_file_says_what_is_scheduled_and_how() {
     let text = format!(
         "{TARGET}[[policy]]\ngroup = \"query\"\n[[policy]]\nname = \"inside\"\ntargets = [\"ads\"]\npriority = \"highest-rate\"\n\
-         period = \"500 ms\"\nwhen = \"pressure > 0.05\"\nworst = 15\n"
+         period = \"500 ms\"\nwhen = \"pressure > 0.05\"\nworst = 15\nscale = \"ladder\"\n"
     );
     let config = Config::parse(&text).expect("a configuration");
     let [group, inside] = &config.policies[..] else { panic!("two policies: {config:?}") };
     assert_eq!((group.name.as_str(), group.translator(), group.period), ("policy-1", "groups", PERIOD));
     assert_eq!((inside.translator(), inside.range(), inside.period.as_millis()), ("nice", Some((0, 15)), 500));
+    assert_eq!((group.scale, inside.scale), (None, Some(Scale::Ladder)));
     assert_eq!(group.targets, ["ads"], "all targets");
     assert!(!config.other_cpusets);
     assert!(Config::parse(&format!("other-cpusets = true\n{text}")).expect("a configuration").other_cpusets);

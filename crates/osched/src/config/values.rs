@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use anabranch_model::{Error, Result};
-use anabranch_schedule::{Aggregate, Condition, Grouping, Level};
+use anabranch_schedule::{Aggregate, Condition, Grouping, Level, Scale};
 use serde::{Deserialize, Deserializer};
 
 /// The longest time that a key may have: eleven days.
@@ -23,6 +23,11 @@ pub(super) fn duration<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Dur
 
 pub(super) fn level<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Level>, D::Error> {
     parsed(deserializer, |text| one_of(text, &[("task", Level::Task), ("operator", Level::Operator)])).map(Some)
+}
+
+pub(super) fn scale<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Scale>, D::Error> {
+    let known = [("linear", Scale::Linear), ("logarithmic", Scale::Logarithmic), ("ladder", Scale::Ladder)];
+    parsed(deserializer, |text| one_of(text, &known)).map(Some)
 }
 
 pub(super) fn grouping<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Grouping, D::Error> {

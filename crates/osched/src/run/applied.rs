@@ -119,7 +119,7 @@ impl Applied {
     }
 
     pub(super) fn scale(&self) -> Scale {
-        self.policy.scale()
+        self.config.scale.unwrap_or_else(|| self.policy.scale())
     }
 
     /// Whether it looks before it decides.

@@ -4,6 +4,7 @@
 use anabranch_schedule::{Range, Scale, Schedule, normalize};
 
 use super::groups::{plan, units};
+use super::spread::without_ladder;
 use super::{Options, Translator, Write, priorities, ranked, write};
 use crate::kernel::{Class, GroupValue, Needs, Policy, State, ThreadValue};
 
@@ -26,7 +27,7 @@ impl Translator for ClassOfThreads {
     fn plan(&mut self, schedule: &Schedule, scale: Scale, state: &State) -> Vec<Write> {
         let threads = ranked(schedule, state);
         let range = Range { worst: 0, best: self.policies.len() as i64 - 1 };
-        let places = normalize(&priorities(&threads), range, scale);
+        let places = normalize(&priorities(&threads), range, without_ladder(scale));
         let mut writes = Vec::new();
         for (thread, place) in threads.iter().zip(places) {
             let present = thread.state.scheduling.class;
@@ -59,7 +60,7 @@ impl Translator for IdleGroups {
         let priorities: Vec<f64> = units.iter().map(|unit| unit.priority).collect();
         // The middle, which unknown and equal priorities get, is not idle.
         let range = Range { worst: 0, best: 10 };
-        let places = normalize(&priorities, range, scale);
+        let places = normalize(&priorities, range, without_ladder(scale));
         plan(&units, &self.mark, state, &|index, _| GroupValue::Idle(places[index] < 5))
     }
 }

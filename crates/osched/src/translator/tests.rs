@@ -286,7 +286,7 @@ fn a_second_plan_is_empty() {
                         group.threads.insert(thread(tid));
                     }
                 }
-                let scale = [Scale::Linear, Scale::Logarithmic][random.below(2) as usize];
+                let scale = [Scale::Linear, Scale::Logarithmic, Scale::Ladder][random.below(3) as usize];
                 translator.plan(&asked, scale, &state).iter().for_each(|write| apply(&mut state, &write.change));
                 let again = translator.plan(&asked, scale, &state);
                 assert!(again.is_empty(), "seed {seed}, round {round}, {name}, {asked:?}: {}", again[0]);
@@ -303,6 +303,9 @@ fn a_spread_is_geometric_and_keeps_the_order() {
     near(spread(&[1.0, 2.0, 3.0], (0.25, 4.0), Scale::Linear), &[0.25, 1.0, 4.0]);
     near(spread(&[1.0, 10.0, 100.0], (0.25, 4.0), Scale::Logarithmic), &[0.25, 1.0, 4.0]);
     near(spread(&[1.0, 3.0, f64::NAN], (0.25, 4.0), Scale::Logarithmic), &[0.25, 4.0, 1.0]);
+    near(spread(&[1.0, 3.0, f64::NAN], (0.25, 4.0), Scale::Ladder), &[4.0 / 3.0, 4.0, 1.0]);
+    near(spread(&[1.0, 1e9], (0.25, 4.0), Scale::Ladder), &[0.25, 4.0]);
+    near(spread(&[7.0, 7.0], (0.25, 4.0), Scale::Ladder), &[1.0, 1.0]);
     near(spread(&[7.0, 7.0], (0.25, 4.0), Scale::Logarithmic), &[1.0, 1.0]);
     near(spread(&[1.0, 2.0], (10.0, 0.5), Scale::Linear), &[10.0, 0.5]);
     assert!((share_of_nice(10) * share_of_nice(-10) - 1.0).abs() < 1e-9);

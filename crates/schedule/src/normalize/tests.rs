@@ -1,7 +1,7 @@
 use super::*;
 use crate::tests::{each_seed, unit};
 
-const SCALES: [Scale; 2] = [Scale::Linear, Scale::Logarithmic];
+const SCALES: [Scale; 3] = [Scale::Linear, Scale::Logarithmic, Scale::Ladder];
 const NICE: Range = Range { worst: 19, best: -20 };
 const NICE_MODERATE: Range = Range { worst: 10, best: -10 };
 const SHARES: Range = Range { worst: 2, best: 262_144 };
@@ -30,15 +30,26 @@ fn min_max_takes_the_whole_range() {
 }
 
 #[test]
+fn the_ladder_gives_shares_in_the_ratio_of_priorities() {
+    // 1.25 to the power of 5 is 3.05, of 10 is 9.3.
+    assert_eq!(normalize(&[1.0, 3.05, 9.31], NICE, Scale::Ladder), [-10, -15, -20]);
+    assert_eq!(normalize(&[1.0, 3.05, 9.31], NICE_MODERATE, Scale::Ladder), [0, -5, -10]);
+    // 1.25 to the power of 39 is 6019: one more does not fit.
+    assert_eq!(normalize(&[1.0, 6000.0], NICE, Scale::Ladder), [19, -20]);
+    assert_eq!(normalize(&[1.0, 1e6, 1e12], NICE_MODERATE, Scale::Ladder), [10, 0, -10]);
+}
+
+#[test]
 fn unknown_and_infinite_and_not_positive_priorities_have_a_place() {
     let nice = |priorities: &[f64], scale| normalize(priorities, NICE_MODERATE, scale);
     assert_eq!(nice(&[1.0, f64::NAN, 3.0], Scale::Linear), [10, 0, -10]);
     assert_eq!(nice(&[f64::INFINITY, 1.0, 3.0, f64::NEG_INFINITY], Scale::Linear), [-10, 10, -10, 10]);
     assert_eq!(nice(&[f64::INFINITY, f64::NEG_INFINITY, f64::NAN], Scale::Linear), [-10, 10, 0]);
     assert_eq!(nice(&[0.0, -7.0, 5.0], Scale::Logarithmic), [10, 10, -10], "zero and below are less than any");
+    assert_eq!(nice(&[0.0, 5.0], Scale::Ladder), [-9, -10], "one step less");
     assert_eq!(nice(&[0.0, -7.0], Scale::Logarithmic), [-10, 10], "linear if none is positive");
     assert_eq!(nice(&[f64::MAX, f64::MIN, 0.0], Scale::Linear), [-10, 10, 0]);
-    assert_eq!(nice(&[5e-324, 0.0, f64::MAX], Scale::Logarithmic).len(), 3);
+    assert_eq!(nice(&[5e-324, 0.0, f64::MAX], Scale::Ladder).len(), 3);
 }
 
 #[test]
