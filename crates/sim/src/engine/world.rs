@@ -83,7 +83,8 @@ impl<'a> World<'a> {
         if !scenario.from_savepoint {
             return Ok(World::of(scenario, seed, options, None, Counts::new()));
         }
-        let before = World::of(scenario.before(), seed ^ 0xbef0, Options::default(), None, Counts::new());
+        let traced = Options { trace: options.trace, ..Options::default() };
+        let before = World::of(scenario.before(), seed ^ 0xbef0, traced, None, Counts::new());
         let Some(Copied { store, results }) = before.savepoint()? else {
             return Ok(World::of(scenario, seed, options, None, Counts::new()));
         };
@@ -128,6 +129,8 @@ impl<'a> World<'a> {
     fn savepoint(mut self) -> Result<Option<Copied>> {
         self.asks_every = 10;
         let turns = self.rng.below(BEFORE_TURNS / 2);
+        let text = self.scenario.describe();
+        self.note(|| text);
         while self.turn < BEFORE_TURNS && (self.turn < turns || self.asker.copied.is_none()) {
             self.next_turn();
             if self.finished_at.is_some() {
@@ -135,7 +138,10 @@ impl<'a> World<'a> {
             }
         }
         match self.run.violation {
-            Some(Violation { invariant, message, .. }) => Err(Error::internal(format!("{invariant}: {message}"))),
+            Some(Violation { invariant, message, when }) => {
+                let trace = self.run.trace.join("\n");
+                Err(Error::internal(format!("{trace}\nbefore the savepoint, {when}: {invariant}: {message}")))
+            }
             None => Ok(self.asker.copied),
         }
     }
@@ -195,7 +201,7 @@ impl<'a> World<'a> {
             let checked = self.asker.act(&self.shared, &self.truth, self.turn, &mut self.run.seen);
             self.check(checked);
         }
-        if self.scenario.quiet.as_ref().is_some_and(|(quiet, _)| quiet.until_turn == self.turn) {
+        if self.scenario.quiet.as_ref().is_some_and(|(quiet, _)| quiet.until_turn <= self.turn) {
             self.shared.lock().quiet_is_over = true;
         }
         if self.scenario.damage_at.is_some_and(|turn| turn <= self.turn) && !self.damaged && self.finished_at.is_none()
