@@ -3,16 +3,17 @@
 use super::File;
 
 /// A hash over all files.
-pub(in crate::http) const BUILD: &str = "c45de5e63c430ed8";
+pub(in crate::http) const BUILD: &str = "04ae3b551b4a575f";
 
 pub(super) static INDEX: &[u8] = include_bytes!("index.html");
 
 pub(super) static FILES: [File; 42] = [
     File::gzip("icon-8356FA75.svg", "image/svg+xml", include_bytes!("icon-8356FA75.svg.gz")),
     File::gzip("licences-04F1E6CB.txt", "text/plain; charset=utf-8", include_bytes!("licences-04F1E6CB.txt.gz")),
-    File::gzip("main-C5DL4OFA.js", "text/javascript; charset=utf-8", include_bytes!("main-C5DL4OFA.js.gz")),
+    File::gzip("main-7QEKY4IA.js", "text/javascript; charset=utf-8", include_bytes!("main-7QEKY4IA.js.gz")),
     File::gzip("part-2B35R2LV.js", "text/javascript; charset=utf-8", include_bytes!("part-2B35R2LV.js.gz")),
     File::gzip("part-2LRBZ7LU.js", "text/javascript; charset=utf-8", include_bytes!("part-2LRBZ7LU.js.gz")),
+    File::gzip("part-4HP6PM4G.js", "text/javascript; charset=utf-8", include_bytes!("part-4HP6PM4G.js.gz")),
     File::gzip("part-4JFG6AEG.js", "text/javascript; charset=utf-8", include_bytes!("part-4JFG6AEG.js.gz")),
     File::gzip("part-4MNHL27J.js", "text/javascript; charset=utf-8", include_bytes!("part-4MNHL27J.js.gz")),
     File::gzip("part-5SNSI3PF.js", "text/javascript; charset=utf-8", include_bytes!("part-5SNSI3PF.js.gz")),
@@ -28,7 +29,6 @@ pub(super) static FILES: [File; 42] = [
     File::gzip("part-GS3X5JPQ.js", "text/javascript; charset=utf-8", include_bytes!("part-GS3X5JPQ.js.gz")),
     File::gzip("part-GTE2Z2TZ.js", "text/javascript; charset=utf-8", include_bytes!("part-GTE2Z2TZ.js.gz")),
     File::gzip("part-GURYZ4GC.js", "text/javascript; charset=utf-8", include_bytes!("part-GURYZ4GC.js.gz")),
-    File::gzip("part-JSRAYVFO.js", "text/javascript; charset=utf-8", include_bytes!("part-JSRAYVFO.js.gz")),
     File::gzip("part-KX4SXVOC.js", "text/javascript; charset=utf-8", include_bytes!("part-KX4SXVOC.js.gz")),
     File::gzip("part-M2744CXK.js", "text/javascript; charset=utf-8", include_bytes!("part-M2744CXK.js.gz")),
     File::gzip("part-MS2U57ZL.js", "text/javascript; charset=utf-8", include_bytes!("part-MS2U57ZL.js.gz")),

@@ -12,9 +12,10 @@ use serde_json::Value;
 /// Version of what is hashed. Identities of different versions cannot be compared.
 const VERSION: u32 = 1;
 
-/// The identity of a source's event time, if it has one: its expression, with columns by name.
+/// The identity of a source's event time, if it has one: its expression, with columns by name. Processing time
+/// has none: no row is late by it.
 pub(crate) fn identity(source: &SourceSpec) -> Result<Option<String>> {
-    let Some(watermark) = &source.watermark else { return Ok(None) };
+    let Some(watermark) = source.watermark.as_ref().filter(|watermark| !watermark.by_clock) else { return Ok(None) };
     let decoded = source.decoded()?;
     let mut expr = serde_json::to_value(&watermark.time).unwrap_or_default();
     name_columns(&mut expr, &|index| decoded.fields().get(index).map(|field| field.name().clone()));
@@ -50,8 +51,8 @@ pub(crate) fn goes_on(before: Option<&str>, now: Option<&str>) -> bool {
 /// The event time of the sources before a change, by their identities. `None`: unknown.
 pub(crate) type Before = BTreeMap<OperatorId, Option<String>>;
 
-/// The sources of a plan that carries identities whose rows may only be late: windows have fired by another
-/// event time, or before these sources existed. By their indices among the plan's parts, with the reason.
+/// The sources of a plan that carries identities whose rows may only be late: event time has passed them by
+/// another expression, or before these sources existed. By their indices among the plan's parts, with the reason.
 pub(crate) fn late(plan: &Plan, before: &Before, tasks: &[&TaskState]) -> Result<BTreeMap<usize, String>> {
     let parts = plan.parts();
     let mut late = BTreeMap::new();
@@ -71,7 +72,7 @@ pub(crate) fn late(plan: &Plan, before: &Before, tasks: &[&TaskState]) -> Result
         });
         if let Some(fired) = fired.max() {
             let fired = instant_text(fired.0);
-            late.insert(place, format!("{why}, and windows have fired up to {fired}: its rows before that are late"));
+            late.insert(place, format!("{why}, and event time has passed {fired}: its rows before that are late"));
         }
     }
     Ok(late)

@@ -58,7 +58,7 @@ export interface Needs {
 /** From what a dry run says. Its words are those of docs/changing.md. */
 export function needsOf(fates: readonly Pick<Fate, "fate" | "what">[]): Needs {
   const lostState = fates.some((line) => line.fate === "lost");
-  const late = fates.some((line) => /windows have fired up to/.test(line.what));
+  const late = fates.some((line) => /its rows before that are late/.test(line.what));
   return { lostState, late };
 }
 
