@@ -265,6 +265,10 @@ impl PolicyConfig {
                 Error::user(format!("'best' and 'worst' are nice values, and it writes by '{}'", self.translator()));
             return Err(named(error.remedy("leave them out, or use translator = \"nice\"")));
         }
+        if self.scale.is_some() && self.translator() == "real-time" {
+            let error = Error::user("'scale' has no effect on 'real-time', which takes only the order of priorities");
+            return Err(named(error.remedy("leave it out")));
+        }
         if !self.command.is_empty() && self.targets.len() > 1 {
             let error = Error::user("a program decides about one target");
             return Err(named(error.remedy("name it: targets = [\"...\"], and add a policy for each other target")));

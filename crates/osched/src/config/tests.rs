@@ -78,6 +78,7 @@ fn mistakes_are_named_with_their_line_and_a_remedy_that_helps() {
             more("translator = \"nice\"\nbest = -5"),
         ),
         (more("translator = \"slice\"\nworst = 5"), "leave them out", more("translator = \"slice\"")),
+        (more("translator = \"real-time\"\nscale = \"ladder\""), "leave it out", more("translator = \"real-time\"")),
     ] {
         let error = refused(&text);
         assert!(error.contains(expected), "{text}\n{error}");

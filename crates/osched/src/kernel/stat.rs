@@ -55,7 +55,7 @@ mod tests {
 
     #[test]
     fn what_is_no_such_line_is_none() {
-        for line in ["", "1", "1 (x", "1 (x)", "1 (x) S 1 2", "1 (x) S y 1 1 0 -1 1 0 0 0 0 0 0 0 0 0 0 0 0 5"] {
+        for line in ["", "1", "1 (x", "1 (x)", "1 (x) S 1 2", "1 (x) S 1 1 1 0 -1 y 0 0 0 0 0 0 0 0 0 0 0 0 5"] {
             assert_eq!(Stat::parse(line), None, "{line:?}");
         }
     }

@@ -61,13 +61,13 @@ impl Bench {
         engine: &Engine,
     ) -> Vec<Write> {
         let state = self.state(engine, translator.needs(), Nanos(0));
-        let writes = translator.plan(schedule, Scale::Logarithmic, &state);
+        let writes = translator.plan(schedule, Scale::Ladder, &state);
         let outcomes = self.journal.apply(&writes).expect("a journal that takes it");
         for (write, outcome) in writes.iter().zip(&outcomes) {
             assert!(matches!(outcome, Outcome::Done), "{write}: {outcome:?}");
         }
         let state = self.state(engine, translator.needs(), Nanos(0));
-        assert_eq!(texts(&translator.plan(schedule, Scale::Logarithmic, &state)), [""; 0], "planned twice");
+        assert_eq!(texts(&translator.plan(schedule, Scale::Ladder, &state)), [""; 0], "planned twice");
         writes
     }
 }

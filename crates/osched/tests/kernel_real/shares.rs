@@ -82,10 +82,10 @@ fn groups_compete_and_threads_compete_within_them() {
     let ratio = 1.25_f64.powi(6);
     let asked = schedule(&engine, &[("a-low", 1.0), ("a-high", ratio), ("b-low", 10.0), ("b-high", 10.0 * ratio)]);
     let asked =
-        with_groups(asked, &engine, &[("query a", 1.0, &["a-low", "a-high"]), ("b", 4.0, &["b-low", "b-high"])]);
+        with_groups(asked, &engine, &[("query a", 1.0, &["a-low", "a-high"]), ("b", 3.0, &["b-low", "b-high"])]);
     bench.carry_out(both.as_mut(), &asked, &engine);
     let threads = names.map(|name| engine.thread(name));
-    assert_shares(&bench.kernel, &threads, &[1.0, ratio, 4.0, 4.0 * ratio]);
+    assert_shares(&bench.kernel, &threads, &[1.0, ratio, 3.0, 3.0 * ratio]);
     // A query that ends takes its group with it.
     let mut asked = asked;
     asked.groups.remove("query a");
