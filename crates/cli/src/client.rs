@@ -38,7 +38,7 @@ pub(crate) fn file(option: &str, path: &Path) -> Result<Vec<u8>> {
     })
 }
 
-/// Sends an order about statements. A place in an error is one in these.
+/// Sends an order about statements. The place of an error is a place in `sql`.
 pub(crate) fn send(client: &Client, path: &str, order: &impl Serialize, sql: &str) -> Result<Value, Failure> {
     let body = serde_json::to_value(order).map_err(|error| Failure::request(Error::internal(error.to_string())))?;
     client.post(path, &body).map_err(|why| match why {

@@ -133,7 +133,7 @@ pub(crate) const REWRITES: [Pass; 12] = [
     },
     Pass {
         name: "empty",
-        does: "removes conditions that are always true, and operators without rows",
+        does: "removes conditions that are always true, operators without rows, and joins that pair nothing",
         place: "after conditions are simplified",
         run: |plan, _| empty::without_rows(plan),
     },

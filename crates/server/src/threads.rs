@@ -5,7 +5,7 @@ use std::thread::JoinHandle;
 
 use anabranch_model::{Error, Result};
 
-/// Locks. A thread that has panicked meanwhile keeps no other one out.
+/// Locks, also after another thread has panicked with the lock.
 pub(crate) fn lock<T: ?Sized>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

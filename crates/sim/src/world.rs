@@ -290,7 +290,7 @@ impl World {
     fn drain_worker(&mut self, worker: usize) {
         let process = self.workers[worker].member.process;
         self.all_hosts(move |world, host| {
-            // Nobody drains the process that follows, also if a coordinator was suspended meanwhile.
+            // A coordinator that was suspended must not drain the process that followed.
             if world.living(process).is_some() {
                 world.member(host, membership::Input::Drain(process.worker));
             }

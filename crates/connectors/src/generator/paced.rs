@@ -44,7 +44,7 @@ struct Partition {
     due: Nanos,
     /// The wall clock when the partition began.
     since_ms: i64,
-    /// How long event 0 was due when this source was opened.
+    /// How long event 0 had been due when this source was opened.
     head_start_ns: u64,
 }
 

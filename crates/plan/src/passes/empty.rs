@@ -1,4 +1,4 @@
-//! Removes conditions that are always true, and nodes without rows.
+//! Removes conditions that are always true, nodes without rows, and semi and anti joins that pair nothing.
 
 use std::sync::Arc;
 

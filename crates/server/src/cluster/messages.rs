@@ -16,7 +16,7 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub(super) struct Leader(pub(super) u64);
 
-/// From a worker's process, or from a coordinator that stands by. Jobs have numbers.
+/// From a worker's process, or from a coordinator that stands by. `job` is a job's number.
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) enum FromProcess {
     /// The first message.

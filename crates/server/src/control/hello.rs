@@ -43,7 +43,7 @@ pub(super) fn receive(input: &mut Input, wire: &Wire, token: &[u8], explain: imp
     check(input, token).map_err(|wrong| explained(input, wire, wrong, explain))
 }
 
-/// Refuses a peer by what is wrong with it, or with `explain` by a better reason.
+/// Refuses a peer, and returns why. `explain` may know a better reason than what is wrong with its hello.
 fn explained(input: &mut Input, wire: &Wire, (error, answer): Wrong, explain: impl Fn(Error) -> Error) -> Error {
     let error = explain(error);
     refuse(input, wire, &answer.map_or_else(|| refusal(&reason(&error)), Vec::from));

@@ -350,7 +350,7 @@ async fn take(api: Arc<Api>, order: JobOrder) -> Answered {
     }
 }
 
-/// What ends by a panic on the thread of most requests.
+/// What an answer names if the thread of a request panics.
 pub(super) const REQUEST: &str = "the request";
 
 /// Runs something that waits on a thread of its own. `what` is what a panic there ends.
@@ -380,7 +380,7 @@ pub(super) fn wrong_order(error: &Error, sql: &str) -> Box<Answer> {
     Box::new(json(StatusCode::BAD_REQUEST, &OrderErrorDocument::of(error, sql)))
 }
 
-/// Refuses a request by what has failed.
+/// Refuses a request because of this error.
 pub(super) fn failed(error: &Error) -> Box<Answer> {
     let status = match error.kind() {
         ErrorKind::User | ErrorKind::Fenced => StatusCode::CONFLICT,

@@ -258,7 +258,7 @@ impl<'a> Scenario<'a> {
             }
         }
         for source in plan.stages.iter_mut().filter_map(|stage| stage.source.as_mut()) {
-            // Records that are no rows are silence: when that lasts depends on the order of reads.
+            // A malformed record is no row. So it would depend on the order of reads which partition is idle.
             let has_rows = source.table != "broken";
             let Some(watermark) = &mut source.watermark else { continue };
             watermark.idle_timeout_ms = self.quiet.as_ref().map(|(_, timeout_ms)| *timeout_ms).filter(|_| has_rows);

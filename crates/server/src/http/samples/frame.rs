@@ -291,7 +291,7 @@ impl StageFrame {
 }
 
 impl LoadFrame {
-    /// Without tasks, the watermark is the first one and the epoch is 0.
+    /// Without tasks, the watermark is the least possible one and the epoch is 0.
     fn of(tasks: &[&Rated<'_>]) -> LoadFrame {
         let counters = || tasks.iter().map(|(task, _)| *task);
         let largest = |of: fn(&TaskMetrics) -> u64| counters().map(of).max().unwrap_or_default();

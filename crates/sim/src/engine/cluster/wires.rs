@@ -162,7 +162,7 @@ impl Connection {
         self.finish(side, now, air);
     }
 
-    /// Nothing follows from an end. The other one learns that in its time.
+    /// This end sends nothing more. The other end learns it when the message arrives.
     fn finish(&mut self, side: usize, now: Nanos, air: &mut Air) {
         let at = air.arrival(self.ends[side].place, self.ends[1 - side].place, now);
         self.lanes[side].close(at);
