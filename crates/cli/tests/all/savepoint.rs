@@ -126,7 +126,9 @@ fn a_job_begins_with_a_savepoint_of_a_running_one() {
 
 #[test]
 fn the_same_from_one_place_in_s3_to_another() {
-    let place = |name: &str| crate::s3::shared().place(&format!("savepoints/{name}"));
+    // Places that an earlier try has not used.
+    let process = std::process::id();
+    let place = |name: &str| crate::s3::shared().place(&format!("savepoints-{process}/{name}"));
     savepoint_and_rest(&place("checkpoints"), &place("savepoint"), &place("own"));
 }
 
