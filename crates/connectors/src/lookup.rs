@@ -102,8 +102,8 @@ impl Lookup for ByKey {
     }
 }
 
-/// Waits for this time, or until the task has ended, which `is_closed` finds in the state. `changed` is notified
-/// of each change of the state. Returns false if the task has ended.
+/// Waits for this time, or until the task has ended, which `is_closed` finds in the state. `changed` is
+/// notified of each change of the state. Returns false if the task has ended.
 fn pause<T>(
     task: &TaskContext,
     (state, changed): (&Mutex<T>, &Condvar),

@@ -12,8 +12,8 @@ use serde_json::Value;
 /// Version of what is hashed. Identities of different versions cannot be compared.
 const VERSION: u32 = 1;
 
-/// The identity of a source's event time, if it has one: its expression, with columns by name. Processing time
-/// has none: no row is late by it.
+/// The identity of a source's event time, if it has one: its expression, with columns by name. Processing
+/// time has none: no row is late by it.
 pub(crate) fn identity(source: &SourceSpec) -> Result<Option<String>> {
     let Some(watermark) = source.watermark.as_ref().filter(|watermark| !watermark.by_clock) else { return Ok(None) };
     let decoded = source.decoded()?;
@@ -52,7 +52,8 @@ pub(crate) fn goes_on(before: Option<&str>, now: Option<&str>) -> bool {
 pub(crate) type Before = BTreeMap<OperatorId, Option<String>>;
 
 /// The sources of a plan that carries identities whose rows may only be late: event time has passed them by
-/// another expression, or before these sources existed. By their indices among the plan's parts, with the reason.
+/// another expression, or before these sources existed. By their indices among the plan's parts, with the
+/// reason.
 pub(crate) fn late(plan: &Plan, before: &Before, tasks: &[&TaskState]) -> Result<BTreeMap<usize, String>> {
     let parts = plan.parts();
     let mut late = BTreeMap::new();
