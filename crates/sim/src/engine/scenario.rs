@@ -161,7 +161,7 @@ impl<'a> Scenario<'a> {
             group_epochs: (rng.below(4) > 0).then(|| 1 + rng.below(3)),
             batch_rows: 1 + rng.below(24) as usize,
             // Sometimes one envelope at a time.
-            channel_bytes: if rng.below(2) == 0 { 1 + rng.below(100) as usize } else { rng.below(8_000) as usize },
+            channel_bytes: 1 + if rng.below(2) == 0 { rng.below(100) } else { rng.below(8_000) } as usize,
             epoch_interval: Duration::from_micros(200 + rng.below(2_000)),
             buffer_timeout: us(rng, 3_000),
             late_rows,
