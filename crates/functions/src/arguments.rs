@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use arrow::array::{
-    Array, ArrayAccessor, ArrayRef, ArrowPrimitiveType, AsArray, BinaryArray, BinaryBuilder, BooleanArray,
-    PrimitiveArray, StringViewArray, StringViewBuilder,
+    Array, ArrayRef, ArrowPrimitiveType, AsArray, BinaryArray, BinaryBuilder, BooleanArray, PrimitiveArray,
+    StringViewArray, StringViewBuilder,
 };
 use arrow::datatypes::{DataType, Float64Type, Int64Type};
 use datafusion_common::Result;
@@ -115,14 +115,31 @@ impl<'a> Arguments<'a> {
     }
 }
 
-impl<A> Column<A> {
-    /// A row's value; `None` for NULL.
-    pub(crate) fn get<'s>(&'s self, row: usize) -> Option<<&'s A as ArrayAccessor>::Item>
-    where
-        &'s A: ArrayAccessor,
-    {
-        let (array, row) = (&self.array, row * self.step);
-        array.is_valid(row).then(|| array.value(row))
+impl Column<StringViewArray> {
+    pub(crate) fn get(&self, row: usize) -> Option<&str> {
+        let row = row * self.step;
+        self.array.is_valid(row).then(|| self.array.value(row))
+    }
+}
+
+impl Column<BinaryArray> {
+    pub(crate) fn get(&self, row: usize) -> Option<&[u8]> {
+        let row = row * self.step;
+        self.array.is_valid(row).then(|| self.array.value(row))
+    }
+}
+
+impl Column<BooleanArray> {
+    pub(crate) fn get(&self, row: usize) -> Option<bool> {
+        let row = row * self.step;
+        self.array.is_valid(row).then(|| self.array.value(row))
+    }
+}
+
+impl<T: ArrowPrimitiveType> Column<PrimitiveArray<T>> {
+    pub(crate) fn get(&self, row: usize) -> Option<T::Native> {
+        let row = row * self.step;
+        self.array.is_valid(row).then(|| self.array.value(row))
     }
 }
 
