@@ -12,10 +12,9 @@ use serde_json::Value;
 /// Version of what is hashed. Identities of different versions cannot be compared.
 const VERSION: u32 = 1;
 
-/// The identity of a source's event time, if it has one: its expression, with columns by name. Processing
-/// time has none: no row is late by it.
+/// The identity of a source's event time, if it has one: its expression, with columns by name.
 pub(crate) fn identity(source: &SourceSpec) -> Result<Option<String>> {
-    let Some(watermark) = source.watermark.as_ref().filter(|watermark| !watermark.by_clock) else { return Ok(None) };
+    let Some(watermark) = &source.watermark else { return Ok(None) };
     let decoded = source.decoded()?;
     let mut expr = serde_json::to_value(&watermark.time).unwrap_or_default();
     name_columns(&mut expr, &|index| decoded.fields().get(index).map(|field| field.name().clone()));
@@ -59,6 +58,10 @@ pub(crate) fn late(plan: &Plan, before: &Before, tasks: &[&TaskState]) -> Result
     let mut late = BTreeMap::new();
     for (place, part) in parts.iter().enumerate() {
         let PartSpec::Source(source) = part.spec else { continue };
+        // No row is late by processing time.
+        if source.watermark.as_ref().is_some_and(|watermark| watermark.by_clock) {
+            continue;
+        }
         let Some(now) = identity(source)? else { continue };
         let why = match before.get(&part.id) {
             Some(then) if goes_on(then.as_deref(), Some(&now)) => continue,
