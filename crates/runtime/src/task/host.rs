@@ -80,7 +80,10 @@ impl Host for TaskHost {
     }
 
     fn is_owner(&self) -> Result<bool> {
-        let (log, incarnation) = (self.life().log.clone(), self.incarnation());
+        let (log, incarnation) = {
+            let life = self.life();
+            (life.log.clone(), life.incarnation)
+        };
         log.map_or(Ok(true), |log| log.is_owned_by(incarnation))
     }
 
