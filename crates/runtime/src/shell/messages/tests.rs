@@ -1,6 +1,7 @@
-//! The wire form of messages is frozen: `tests/fixtures/messages.jsonl` has one line of each kind.
+//! The wire form of messages is frozen: `tests/fixtures/messages-VERSION.jsonl` has a line of each kind.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::path::PathBuf;
 
 use anabranch_dataflow::JobOptions;
 use anabranch_model::{Group, KeyGroupReading, KeyGroups, Nanos, PlanVersion, StageId};
@@ -12,7 +13,11 @@ use serde::de::DeserializeOwned;
 
 use super::*;
 
-const FIXTURES: &str = "tests/fixtures/messages.jsonl";
+/// The fixture of this version. It is written once, and never again.
+fn fixture() -> PathBuf {
+    format!("tests/fixtures/messages-{MESSAGES_VERSION}.jsonl").into()
+}
+
 const ONE: Incarnation = Incarnation(1);
 
 fn task(index: u32) -> TaskId {
@@ -148,13 +153,42 @@ fn messages_have_the_form_that_other_processes_read() {
     let down: Vec<String> = to_worker().iter().map(serde_json::to_string).map(lines).collect();
     let up: Vec<String> = from_worker().iter().map(serde_json::to_string).map(lines).collect();
     let written = format!("{}\n{}\n", down.join("\n"), up.join("\n"));
-    if std::env::var_os("UPDATE_GOLDEN").is_some() {
-        std::fs::write(FIXTURES, &written).expect("written");
+    if std::env::var_os("UPDATE_GOLDEN").is_some() && !fixture().exists() {
+        std::fs::write(fixture(), &written).expect("written");
     }
-    let frozen = std::fs::read_to_string(FIXTURES).expect("fixtures");
-    assert_eq!(written, frozen, "the form has changed: MESSAGES_VERSION must rise");
+    let frozen = std::fs::read_to_string(fixture()).expect("a fixture: UPDATE_GOLDEN=1 writes it");
+    assert_eq!(
+        written, frozen,
+        "the form has changed: raise MESSAGES_VERSION, then UPDATE_GOLDEN=1 writes its fixture"
+    );
     for (number, line) in frozen.lines().enumerate() {
         let read = if number < down.len() { again::<ToWorker>(line) } else { again::<FromWorker>(line) };
         assert_eq!(read, line);
     }
+}
+
+/// The names of an enum's variants, as its error of an unknown one lists them.
+fn kinds<T: DeserializeOwned>() -> BTreeSet<String> {
+    let Err(error) = serde_json::from_str::<T>(r#"{"?":null}"#) else { panic!("it takes any kind") };
+    let kinds: BTreeSet<String> = error.to_string().split('`').skip(3).step_by(2).map(ToOwned::to_owned).collect();
+    assert!(kinds.len() > 1, "{error}");
+    kinds
+}
+
+#[test]
+fn the_fixture_has_a_message_of_each_kind() {
+    let frozen = std::fs::read_to_string(fixture()).expect("a fixture");
+    let has = |within: &str, kinds: BTreeSet<String>| {
+        for kind in kinds {
+            let [with_content, alone] = [format!("{within}{{\"{kind}\":"), format!("{within}\"{kind}\"")];
+            let found = frozen.lines().any(|line| line.contains(&with_content) || line.contains(&alone));
+            assert!(found, "there is no line with {within}{kind}");
+        }
+    };
+    has("", kinds::<ToWorker>());
+    has("\"Protocol\":", kinds::<Downward<TaskState>>());
+    has("\"order\":", kinds::<Order<TaskState>>());
+    has("", kinds::<FromWorker>());
+    has("\"Protocol\":", kinds::<Upward<TaskState>>());
+    has("\"Observed\":", kinds::<Observed>());
 }
