@@ -88,7 +88,7 @@ impl Foreign {
 
 const LIBRARY: [Foreign; 14] = [
     Foreign::never_fails("contains"),
-    Foreign { name: "date_part", fails: Fails::If(|call| !call.is_constant(0)), zone: ZoneUse::LocalTime },
+    Foreign { name: "date_part", fails: Fails::Maybe, zone: ZoneUse::LocalTime },
     Foreign::never_fails("ends_with"),
     Foreign::never_fails("get_field"),
     Foreign::never_fails("isnan"),
