@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use anabranch_dataflow::{ConnectorSpec, SinkSpec, TableTraits, Updates};
+use anabranch_dataflow::{ConnectorSpec, SinkSpec, TableTraits, Updates, Visibility};
 use anabranch_model::{Epoch, Result};
 use anabranch_operators::{Connector, Sink, TaskContext};
 use arrow::array::RecordBatch;
@@ -28,7 +28,12 @@ impl BlackholeConnector {
 impl Connector for BlackholeConnector {
     fn describe(&self, spec: &ConnectorSpec, _columns: &SchemaRef) -> Result<TableTraits> {
         Options::new(spec).finish()?;
-        Ok(TableTraits { writable: true, updates: Updates::Shown, ignores_epochs: true, ..TableTraits::default() })
+        Ok(TableTraits {
+            writable: true,
+            updates: Updates::Shown,
+            visibility: Visibility::AtOnce,
+            ..TableTraits::default()
+        })
     }
 
     fn sink(&self, spec: &SinkSpec, _context: &TaskContext) -> Result<Box<dyn Sink>> {

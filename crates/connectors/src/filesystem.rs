@@ -24,7 +24,7 @@ use std::io;
 use std::path::Path;
 use std::sync::Arc;
 
-use anabranch_dataflow::{ConnectorSpec, LookupJoinSpec, Lookups, SinkSpec, SourceSpec, TableTraits};
+use anabranch_dataflow::{ConnectorSpec, LookupJoinSpec, Lookups, SinkSpec, SourceSpec, TableTraits, Visibility};
 use anabranch_model::{Error, Result};
 use anabranch_operators::{Connector, Lookup, LookupContext, Positions, Sink, Source, TaskContext};
 use arrow::datatypes::SchemaRef;
@@ -63,7 +63,7 @@ impl Connector for FilesystemConnector {
             max_readers: files.map(|count| u32::try_from(count.max(1)).unwrap_or(u32::MAX)),
             schema: None,
             lookups: if bounded { Lookups::Whole } else { Lookups::None },
-            ignores_epochs: true,
+            visibility: Visibility::ByCheckpoint,
             ..TableTraits::default()
         })
     }

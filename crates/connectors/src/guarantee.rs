@@ -1,5 +1,6 @@
 //! The option `sink.delivery-guarantee`, and the errors of guarantees that cannot be given.
 
+use anabranch_dataflow::Visibility;
 use anabranch_model::{Epoch, Error, Result};
 
 use crate::Options;
@@ -17,6 +18,14 @@ impl Guarantee {
     pub(crate) fn read(options: &mut Options<'_>) -> Result<Option<Guarantee>> {
         let choices = [("exactly-once", Guarantee::ExactlyOnce), ("at-least-once", Guarantee::AtLeastOnce)];
         options.choice("sink.delivery-guarantee", &choices)
+    }
+}
+
+/// When the rows of a sink with this guarantee can be seen; without one they are written exactly once.
+pub(crate) fn visibility(guarantee: Option<Guarantee>) -> Visibility {
+    match guarantee {
+        Some(Guarantee::AtLeastOnce) => Visibility::ByEpoch,
+        Some(Guarantee::ExactlyOnce) | None => Visibility::ByCheckpoint,
     }
 }
 

@@ -38,7 +38,7 @@ use self::options::JdbcTable;
 use self::sink::{ExactJdbcSink, JdbcSink};
 use self::source::JdbcSource;
 use self::writer::Writer;
-use crate::guarantee::{Guarantee, no_checkpoints};
+use crate::guarantee::{self, Guarantee, no_checkpoints};
 use crate::lookup::{ByKey, Whole};
 
 /// Writes and reads tables of PostgreSQL.
@@ -56,7 +56,7 @@ impl Connector for JdbcConnector {
             max_readers: Some(table.ranges.as_ref().map_or(1, |ranges| ranges.bounds.len() as u32)),
             updates: Updates::UpsertedByKey,
             lookups: Lookups::ByKey,
-            ignores_epochs: table.guarantee != Some(Guarantee::AtLeastOnce),
+            visibility: guarantee::visibility(table.guarantee),
             ..TableTraits::default()
         })
     }

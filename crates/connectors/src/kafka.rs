@@ -53,7 +53,7 @@ use self::table::Table;
 pub use self::upsert::UpsertKafkaConnector;
 use self::versions::RecordKey;
 use crate::Options;
-use crate::guarantee::{Guarantee, no_checkpoints};
+use crate::guarantee::{self, Guarantee, no_checkpoints};
 
 /// Reads and writes topics of Apache Kafka.
 #[derive(Clone, Copy, Debug, Default)]
@@ -111,7 +111,7 @@ impl Connector for KafkaConnector {
                 begins_later: (table.startup != Bound::Earliest).then_some("scan.startup.mode"),
             }),
             updates: if content.has_changes() { Updates::Written } else { Updates::Refused },
-            ignores_epochs: table.guarantee != Some(Guarantee::AtLeastOnce),
+            visibility: guarantee::visibility(table.guarantee),
             ..TableTraits::default()
         })
     }

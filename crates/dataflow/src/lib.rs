@@ -46,6 +46,6 @@ pub use source::{
 pub use spec::*;
 pub use sql_name::{fraction_digits, sql_name, sql_names};
 pub use stateful::{Growth, StateBound, Stateful};
-pub use table::{Changes, ConnectorSpec, Lookups, ONE_ROW, TableTraits, Updates, Versions};
+pub use table::{Changes, ConnectorSpec, Lookups, ONE_ROW, TableTraits, Updates, Versions, Visibility};
 pub use type_name::TypeName;
 pub use window_ends::WindowEnds;

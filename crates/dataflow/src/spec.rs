@@ -33,7 +33,7 @@ pub use self::static_join::{JoinKind, StaticJoinSpec};
 pub use self::stream_join::{ExpirySpec, KeySide, StreamJoinKey, StreamJoinKind, StreamJoinSpec, StreamSideSpec};
 pub use self::window_aggregate::{AggregatePhase, AggregateSpec, Window, WindowAggregateKey, WindowAggregateSpec};
 use crate::list::List;
-use crate::{ConnectorSpec, Expr, NamedExpr, Stateful, duration_text};
+use crate::{ConnectorSpec, Expr, NamedExpr, Stateful, Visibility, duration_text};
 
 /// A table to write.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -53,9 +53,9 @@ pub struct SinkSpec {
     /// Columns that records have beside their content, and the connector's keys for them.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub metadata: BTreeMap<usize, String>,
-    /// See [`TableTraits::ignores_epochs`](crate::TableTraits::ignores_epochs).
-    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
-    pub ignores_epochs: bool,
+    /// When its rows can be seen.
+    #[serde(default, skip_serializing_if = "Visibility::is_by_epoch")]
+    pub visibility: Visibility,
 }
 
 impl SinkSpec {
@@ -69,7 +69,7 @@ impl SinkSpec {
             key: Vec::new(),
             updating: false,
             metadata: BTreeMap::new(),
-            ignores_epochs: false,
+            visibility: Visibility::ByEpoch,
         }
     }
 }

@@ -58,9 +58,27 @@ pub struct TableTraits {
     pub row_fields: bool,
     /// How a running job can ask it for rows.
     pub lookups: Lookups,
-    /// Its writer does nothing at the end of an epoch that anybody waits for, if the job has checkpoints: it
-    /// shows rows as they come, or when a checkpoint covers them.
-    pub ignores_epochs: bool,
+    /// When rows that are written can be seen.
+    pub visibility: Visibility,
+}
+
+/// When the rows that a writer has got can be seen.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Visibility {
+    /// At the end of their epoch.
+    #[default]
+    ByEpoch,
+    /// As they come: the end of an epoch changes nothing.
+    AtOnce,
+    /// Once a checkpoint covers them, if the job keeps checkpoints; else at the end of their epoch.
+    ByCheckpoint,
+}
+
+impl Visibility {
+    /// Whether this is what holds for a field that is left out.
+    pub(crate) fn is_by_epoch(&self) -> bool {
+        *self == Visibility::ByEpoch
+    }
 }
 
 /// How a running job can ask a table for rows.

@@ -173,8 +173,7 @@ impl Table {
     pub(crate) fn sink(&self) -> SinkSpec {
         let sink = SinkSpec::new(self.name.clone(), self.spec.clone(), self.written.clone());
         let key = self.primary_key.iter().filter_map(|key| self.written.index_of(key).ok()).collect();
-        let ignores_epochs = self.traits.ignores_epochs;
-        SinkSpec { key, metadata: self.written_metadata.clone(), ignores_epochs, ..sink }
+        SinkSpec { key, metadata: self.written_metadata.clone(), visibility: self.traits.visibility, ..sink }
     }
 
     /// The columns that divide the table into partitions.

@@ -18,7 +18,7 @@ use super::table::Table;
 use super::versions::RecordKey;
 use crate::Options;
 use crate::format::Format;
-use crate::guarantee::Guarantee;
+use crate::guarantee;
 
 /// Reads and writes the latest versions of rows.
 #[derive(Clone, Copy, Debug, Default)]
@@ -53,7 +53,7 @@ impl Connector for UpsertKafkaConnector {
             written_metadata: WRITTEN,
             versions: Some(Versions { order: ORDER, deleted: DELETED }),
             updates: Updates::Upserted,
-            ignores_epochs: table.guarantee != Some(Guarantee::AtLeastOnce),
+            visibility: guarantee::visibility(table.guarantee),
             ..TableTraits::default()
         })
     }
@@ -75,6 +75,6 @@ impl Connector for UpsertKafkaConnector {
             let records = Records::new(&table, &content, spec)?;
             open_sink(table, spec, records, context)
         };
-        open().map_err(|error: anabranch_model::Error| error.at(format!("table {}", spec.table)))
+        open().map_err(|error: Error| error.at(format!("table {}", spec.table)))
     }
 }

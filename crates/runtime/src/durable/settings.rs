@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use anabranch_dataflow::{JobOptions, Plan, SinkSpec, SourceSpec, Stage};
+use anabranch_dataflow::{JobOptions, Plan, SinkSpec, SourceSpec, Stage, Visibility};
 use anabranch_protocol::coordinator::{Adaptive, Config, GroupSizing, Quiet, Restart, Tasks};
 
 use crate::durable::takeover::Checkpointing;
@@ -44,7 +44,10 @@ pub(crate) fn config(plan: &Plan, checkpointing: Option<&Checkpointing>) -> Conf
     let options = &plan.options;
     Config {
         group_size: group_size(options, checkpointing.map(|checkpointing| checkpointing.interval)),
-        quiet: quiet(options, checkpointing.is_some() && sinks_of(plan).all(|sink| sink.ignores_epochs)),
+        quiet: quiet(
+            options,
+            checkpointing.is_some() && sinks_of(plan).all(|sink| sink.visibility != Visibility::ByEpoch),
+        ),
         checkpoint_interval: checkpointing.map(|checkpointing| checkpointing.interval),
         checkpoint_timeout: checkpointing.map_or(NEVER, |checkpointing| checkpointing.timeout),
         checkpoint_failures_max: FAILURES_TOLERATED,

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use anabranch_dataflow::{OperatorSpec, Port, SinkSpec, SourceSpec, Stage};
+use anabranch_dataflow::{OperatorSpec, Port, SourceSpec, Stage, Visibility};
 use anabranch_model::{EventTime, Incarnation, Notice, StageId, TaskMetrics};
 
 use super::{Finding, Look, Next, Verdict, has_word};
@@ -346,8 +346,8 @@ pub(super) fn invisible(look: &Look<'_>) -> Option<Finding> {
         return None;
     }
     let has_written = |stage: &Stage| look.tasks_of(stage.id).any(|task| task.rows_out > 0);
-    let commits = |stage: &&Stage| stage.sink.as_ref().is_some_and(commits_with_checkpoints) && has_written(stage);
-    let stage = look.plan.stages.iter().find(commits)?;
+    let waits = |stage: &Stage| stage.sink.as_ref().is_some_and(|sink| sink.visibility == Visibility::ByCheckpoint);
+    let stage = look.plan.stages.iter().find(|stage| waits(stage) && has_written(stage))?;
     let interval = options.interval.as_secs_f64();
     let text = format!(
         "'{}' has written results: they can be seen when the next checkpoint is complete; one is taken every {interval} s",
@@ -360,14 +360,4 @@ pub(super) fn invisible(look: &Look<'_>) -> Option<Finding> {
     let settings = [("checkpoint-interval".to_owned(), Some("1 s".to_owned()))].into();
     let order = crate::http::ReconfigureOrder { settings, ..crate::http::ReconfigureOrder::default() };
     Some(found.change("take a checkpoint every second", order))
-}
-
-/// Whether what is written becomes visible with a checkpoint.
-fn commits_with_checkpoints(sink: &SinkSpec) -> bool {
-    let option = |name: &str| sink.connector.options.get(name).map(String::as_str);
-    match sink.connector.connector.as_str() {
-        "filesystem" => true,
-        "kafka" | "upsert-kafka" => option("sink.delivery-guarantee") == Some("exactly-once"),
-        _ => false,
-    }
 }
