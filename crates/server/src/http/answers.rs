@@ -36,7 +36,7 @@ use super::query::Parameters;
 use super::rates::Rates;
 use super::reconfigure::{changes, reconfigure, script};
 use super::removal::remove;
-use super::routes::{Matched, Target, find};
+use super::routes::{Matched, Target, View, find};
 use super::samples::Samples;
 use super::savepoints::savepoint;
 use super::security::Access;
@@ -162,7 +162,7 @@ async fn answered(api: Arc<Api>, request: Request<Incoming>) -> Answered {
     let (head, body) = request.into_parts();
     let found = find(&head.method, head.uri.path());
     if found == Matched::Target(Target::Health, String::new()) {
-        return Ok(json(StatusCode::OK, &Health { healthy: true }));
+        return Ok(health());
     }
     if let Matched::Target(target @ (Target::Page | Target::PageFile), name) = &found {
         // The page has no data, so it needs no token.
@@ -218,66 +218,82 @@ async fn carry_out(
     body: Bytes,
 ) -> Answered {
     match target {
-        Target::Submit => take(api, order(&body)?).await,
+        Target::Health => Ok(health()),
+        Target::Page => Ok(page::index()),
+        Target::PageFile => page::file(&name),
+        Target::Readiness => Ok(readiness(&api, |readiness| readiness)),
+        Target::Metrics => {
+            Ok(answer(StatusCode::OK, exposition::CONTENT_TYPE, exposition::text(&api.readings()).into()))
+        }
+        Target::Description => Ok(json_text(StatusCode::OK, DESCRIPTION.clone())),
+        Target::Server => Ok(json(StatusCode::OK, &ServerDocument::of(&api, access))),
+        Target::Workers => Ok(json(StatusCode::OK, &WorkerList::of(api.jobs.workers(), &api.readings()))),
         Target::Drain => drain(api, name).await,
         Target::Undrain => undrain(api, name).await,
-        Target::Remove => remove(api, name, &body).await,
         Target::Functions => functions(api, body).await,
-        Target::Stop | Target::Cancel | Target::Savepoint | Target::Reconfigure | Target::AbortChange => {
-            let job = api.job(&name)?;
-            change(api, target, job, body).await
-        }
         Target::Check => sql::check(api, body).await,
         Target::Complete => sql::complete(api, body).await,
         Target::Preview => sql::preview(api, &body),
+
+        Target::Jobs => Ok(json(StatusCode::OK, &JobList::of(&api.readings()))),
+        Target::Live => live::all(&api, &parameters),
+        Target::Submit => take(api, order(&body)?).await,
         Target::Demo => demo(api).await,
+
+        Target::View(view) => shown(&api, view, api.job(&name)?.as_ref(), &parameters),
         Target::State => state(api, name, parameters).await,
         Target::Script => on_thread("script", REQUEST, move || script(&api, &name)).await?,
-        Target::Server => Ok(json(StatusCode::OK, &ServerDocument::of(&api, access))),
-        _ => show(&api, target, &name, &parameters),
+
+        Target::Stop => change(&api, &name, RequestKind::Stop, |job| {
+            job.stop();
+            Ok(())
+        }),
+        Target::Cancel => change(&api, &name, RequestKind::Cancel, |job| {
+            job.cancel();
+            Ok(())
+        }),
+        Target::AbortChange => change(&api, &name, RequestKind::Abort, |job| job.abort_change()),
+        Target::Reconfigure => {
+            running(&api, &name, None)?;
+            reconfigure(api, name, body).await
+        }
+        Target::Savepoint => {
+            let job = running(&api, &name, None)?;
+            savepoint(api, job, &body).await
+        }
+        Target::Remove => remove(api, name, &body).await,
     }
+}
+
+fn shown(api: &Arc<Api>, view: View, job: &dyn ServedJob, parameters: &Parameters) -> Answered {
+    let (name, reading) = (job.name(), job.reading());
+    Ok(match view {
+        View::Job => {
+            let why = api.samples().why(job);
+            json(StatusCode::OK, &JobDocument::of(job, &reading, &api.rates(name, &reading), &why))
+        }
+        View::Plan => plan(api, job, parameters)?,
+        View::Tasks => json(StatusCode::OK, &TaskList::of(&reading, &api.rates(name, &reading))),
+        View::Checkpoints => json(StatusCode::OK, &CheckpointsDocument::of(&reading, api.samples().checkpoints(name))),
+        View::Counters => json(StatusCode::OK, &CounterList::from(&reading)),
+        View::Changes => changes(api, name, reading.status.changing),
+        View::Autoscale => autoscale(api, job),
+        View::Observations => observations(api, job),
+        View::Notices => json(StatusCode::OK, &NoticeList::of(job.notices(), &reading)),
+        View::Live => live::of_job(api, name, parameters)?,
+        View::Why => json(StatusCode::OK, &api.samples().why(job)),
+        View::History => history(api, name, parameters)?,
+    })
+}
+
+fn health() -> Answer {
+    json(StatusCode::OK, &Health { healthy: true })
 }
 
 fn readiness(api: &Api, shown: impl FnOnce(Readiness) -> Readiness) -> Answer {
     let readiness = Readiness::of(&api.readings(), api.jobs.takes_jobs());
     let status = if readiness.is_ready() { StatusCode::OK } else { StatusCode::SERVICE_UNAVAILABLE };
     json(status, &shown(readiness))
-}
-
-/// Answers a request that changes nothing.
-fn show(api: &Arc<Api>, target: Target, name: &str, parameters: &Parameters) -> Answered {
-    Ok(match target {
-        Target::Readiness => readiness(api, |readiness| readiness),
-        Target::Metrics => answer(StatusCode::OK, exposition::CONTENT_TYPE, exposition::text(&api.readings()).into()),
-        Target::Description => json_text(StatusCode::OK, DESCRIPTION.clone()),
-        Target::Live => live::all(api, parameters)?,
-        Target::Jobs => json(StatusCode::OK, &JobList::of(&api.readings())),
-        Target::Workers => json(StatusCode::OK, &WorkerList::of(api.jobs.workers(), &api.readings())),
-        _ => show_job(api, target, api.job(name)?.as_ref(), parameters)?,
-    })
-}
-
-fn show_job(api: &Arc<Api>, target: Target, job: &dyn ServedJob, parameters: &Parameters) -> Answered {
-    let (name, reading) = (job.name(), job.reading());
-    Ok(match target {
-        Target::Plan => plan(api, job, parameters)?,
-        Target::Tasks => json(StatusCode::OK, &TaskList::of(&reading, &api.rates(name, &reading))),
-        Target::Checkpoints => {
-            json(StatusCode::OK, &CheckpointsDocument::of(&reading, api.samples().checkpoints(name)))
-        }
-        Target::Counters => json(StatusCode::OK, &CounterList::from(&reading)),
-        Target::Changes => changes(api, name, reading.status.changing),
-        Target::Autoscale => autoscale(api, job),
-        Target::Observations => observations(api, job),
-        Target::Notices => json(StatusCode::OK, &NoticeList::of(job.notices(), &reading)),
-        Target::JobLive => live::of_job(api, name, parameters)?,
-        Target::Why => json(StatusCode::OK, &api.samples().why(job)),
-        Target::History => history(api, name, parameters)?,
-        _ => {
-            let why = api.samples().why(job);
-            json(StatusCode::OK, &JobDocument::of(job, &reading, &api.rates(name, &reading), &why))
-        }
-    })
 }
 
 /// Starts the job of the demonstration.
@@ -288,47 +304,35 @@ async fn demo(api: Arc<Api>) -> Answered {
     take(api, order).await
 }
 
-/// Why a job that is over cannot be changed.
-fn is_over(job: &dyn ServedJob, target: Target) -> Error {
-    let name = job.name();
-    let (state, resumes) = match job.reading().state() {
+/// A job that can be changed, else why it cannot: it is over.
+fn running(api: &Api, name: &str, requested: Option<RequestKind>) -> Result<Arc<dyn ServedJob>, Box<Answer>> {
+    let job = api.job(name)?;
+    let reading = job.reading();
+    if !reading.status.ended {
+        return Ok(job);
+    }
+    let (state, resumes) = match reading.state() {
         JobState::Stopped => ("is stopped", true),
         JobState::Cancelled => ("is cancelled", true),
         JobState::Failed => ("has failed", true),
         _ => ("has ended", false),
     };
     let error = Error::user(format!("the job '{name}' {state}"));
-    match (target, resumes) {
-        (Target::Stop | Target::Cancel, _) => error,
+    let error = match (requested, resumes) {
+        (Some(RequestKind::Stop | RequestKind::Cancel), _) => error,
         (_, true) => error.remedy("submit it again: it resumes"),
         (_, false) => error.remedy(format!(
             "to run it anew, empty the tables that it writes, remove it (anabranch remove {name}), and submit it again"
         )),
-    }
+    };
+    Err(refused(StatusCode::CONFLICT, &error))
 }
 
-/// Answers a request that changes something.
-async fn change(api: Arc<Api>, target: Target, job: Arc<dyn ServedJob>, body: Bytes) -> Answered {
-    if job.reading().status.ended {
-        return Err(refused(StatusCode::CONFLICT, &is_over(job.as_ref(), target)));
-    }
-    let requested = match target {
-        Target::Stop => {
-            job.stop();
-            RequestKind::Stop
-        }
-        Target::Cancel => {
-            job.cancel();
-            RequestKind::Cancel
-        }
-        Target::AbortChange => {
-            job.abort_change().map_err(|error| refused(StatusCode::CONFLICT, &error))?;
-            RequestKind::Abort
-        }
-        Target::Reconfigure => return reconfigure(api, job.name().to_owned(), body).await,
-        _ => return savepoint(api, job, &body).await,
-    };
-    Ok(json(StatusCode::ACCEPTED, &Requested { name: job.name().to_owned(), requested }))
+/// Answers a request that a running job carries out later.
+fn change(api: &Api, name: &str, requested: RequestKind, ask: impl FnOnce(&dyn ServedJob) -> Result<()>) -> Answered {
+    let job = running(api, name, Some(requested))?;
+    ask(job.as_ref()).map_err(|error| refused(StatusCode::CONFLICT, &error))?;
+    Ok(json(StatusCode::ACCEPTED, &Requested { name: name.to_owned(), requested }))
 }
 
 fn order(body: &Bytes) -> Result<JobOrder, Box<Answer>> {

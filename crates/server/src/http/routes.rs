@@ -15,13 +15,8 @@ pub(super) enum Target {
     Metrics,
     Description,
     Jobs,
-    Job,
-    Plan,
-    Tasks,
-    Checkpoints,
-    Notices,
+    View(View),
     Workers,
-    Counters,
     Submit,
     Stop,
     Cancel,
@@ -29,25 +24,36 @@ pub(super) enum Target {
     AbortChange,
     Savepoint,
     Reconfigure,
-    Changes,
     Drain,
     Undrain,
     Functions,
-    Autoscale,
-    Observations,
     Page,
     PageFile,
     Server,
     Live,
-    JobLive,
-    Why,
-    History,
     Script,
     State,
     Check,
     Complete,
     Preview,
     Demo,
+}
+
+/// What is shown of a job.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum View {
+    Job,
+    Plan,
+    Tasks,
+    Checkpoints,
+    Counters,
+    Changes,
+    Autoscale,
+    Observations,
+    Notices,
+    Live,
+    Why,
+    History,
 }
 
 /// A route. A segment `{name}` of its path takes any value.
@@ -214,7 +220,7 @@ mod tests {
     #[test]
     fn requests_find_their_routes() {
         let found = |method: Method, path: &str| find(&method, path);
-        let job = |name: &str| Matched::Target(Target::Job, name.into());
+        let job = |name: &str| Matched::Target(Target::View(View::Job), name.into());
         assert_eq!(found(Method::GET, "/api/v1/jobs/ads"), job("ads"));
         assert_eq!(found(Method::HEAD, "/api/v1/jobs/a%20b%2fc%C3%A4"), job("a b/cä"));
         assert_eq!(found(Method::POST, "/api/v1/jobs/ads"), Matched::OtherMethod(vec!["GET".into()]));

@@ -95,7 +95,7 @@ pub(in crate::http) struct Requested {
 }
 
 /// What is requested of a job.
-#[derive(Debug, Serialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, Serialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub(in crate::http) enum RequestKind {
     Stop,

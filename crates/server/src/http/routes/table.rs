@@ -19,7 +19,7 @@ use super::super::removal::{RemovalOrder, Removed};
 use super::super::sql::preview::PreviewOrder;
 use super::super::sql::{CheckOrder, Checked, CompleteOrder, Completions};
 use super::super::state::StateDocument;
-use super::{Route, Target, Token};
+use super::{Route, Target, Token, View};
 use crate::why::Why;
 
 /// All routes.
@@ -84,7 +84,7 @@ fn of_page() -> Vec<Route> {
             .number("from", FROM)
             .gives_text("text/event-stream", stream)
             .refuses(503, FULL),
-        get("/api/v1/jobs/{name}/live", Target::JobLive, "jobLive", job_live)
+        get("/api/v1/jobs/{name}/live", Target::View(View::Live), "jobLive", job_live)
             .number("stage", "The stage whose tasks are sent too.")
             .number("from", FROM)
             .gives_text("text/event-stream", stream_of_job)
@@ -139,15 +139,21 @@ fn of_job() -> Vec<Route> {
                   back keeps the secrets.";
     let state = "The state of the job's newest checkpoint: sizes, and rows of one operator. The job is not disturbed.";
     vec![
-        get("/api/v1/jobs/{name}", Target::Job, "showJob", "A job.").gives::<JobDocument>(200, "The job."),
-        get("/api/v1/jobs/{name}/tasks", Target::Tasks, "listTasks", "Its tasks.").gives::<TaskList>(200, "The tasks."),
-        get("/api/v1/jobs/{name}/checkpoints", Target::Checkpoints, "showCheckpoints", "Its checkpoints and restarts.")
-            .gives::<CheckpointsDocument>(200, "The checkpoints."),
-        get("/api/v1/jobs/{name}/notices", Target::Notices, "listNotices", "Its notices.")
+        get("/api/v1/jobs/{name}", Target::View(View::Job), "showJob", "A job.").gives::<JobDocument>(200, "The job."),
+        get("/api/v1/jobs/{name}/tasks", Target::View(View::Tasks), "listTasks", "Its tasks.")
+            .gives::<TaskList>(200, "The tasks."),
+        get(
+            "/api/v1/jobs/{name}/checkpoints",
+            Target::View(View::Checkpoints),
+            "showCheckpoints",
+            "Its checkpoints and restarts.",
+        )
+        .gives::<CheckpointsDocument>(200, "The checkpoints."),
+        get("/api/v1/jobs/{name}/notices", Target::View(View::Notices), "listNotices", "Its notices.")
             .gives::<NoticeList>(200, "The notices."),
-        get("/api/v1/jobs/{name}/counters", Target::Counters, "listCounters", counters)
+        get("/api/v1/jobs/{name}/counters", Target::View(View::Counters), "listCounters", counters)
             .gives::<CounterList>(200, "The counters."),
-        get("/api/v1/jobs/{name}/why", Target::Why, "why", why).gives::<Why>(200, "The answer."),
+        get("/api/v1/jobs/{name}/why", Target::View(View::Why), "why", why).gives::<Why>(200, "The answer."),
         get("/api/v1/jobs/{name}/sql", Target::Script, "script", script)
             .gives::<ScriptDocument>(200, "The text.")
             .refuses(409, "The process has no text of the job."),
@@ -175,21 +181,21 @@ fn over_time() -> Vec<Route> {
     let autoscale = "The decisions on the number of tasks of the job.";
     let observations = "The observations of the tasks of the job, for rehearsals of decisions.";
     vec![
-        get("/api/v1/jobs/{name}/plan", Target::Plan, "showPlan", plan)
+        get("/api/v1/jobs/{name}/plan", Target::View(View::Plan), "showPlan", plan)
             .number("version", version)
             .gives::<PlanDocument>(200, "The plan.")
             .refuses(404, no_plan),
-        get("/api/v1/jobs/{name}/history", Target::History, "history", history)
+        get("/api/v1/jobs/{name}/history", Target::View(View::History), "history", history)
             .number("from", "Begin of the span, in milliseconds since 1970.")
             .number("to", "End of the span, in milliseconds since 1970.")
             .number("at", "A moment, in milliseconds since 1970.")
             .number("stage", stage)
             .gives::<Past>(200, "The samples, or the document."),
-        get("/api/v1/jobs/{name}/changes", Target::Changes, "listChanges", changes)
+        get("/api/v1/jobs/{name}/changes", Target::View(View::Changes), "listChanges", changes)
             .gives::<ChangeList>(200, "The changes."),
-        get("/api/v1/jobs/{name}/autoscale", Target::Autoscale, "getAutoscale", autoscale)
+        get("/api/v1/jobs/{name}/autoscale", Target::View(View::Autoscale), "getAutoscale", autoscale)
             .gives::<Autoscale>(200, "The newest decisions."),
-        get("/api/v1/jobs/{name}/observations", Target::Observations, "getObservations", observations)
+        get("/api/v1/jobs/{name}/observations", Target::View(View::Observations), "getObservations", observations)
             .gives::<ObservationList>(200, "The newest intervals."),
     ]
 }
