@@ -174,3 +174,41 @@ fn a_source_is_added_behind_windows_of_processing_time() {
     job.stop();
     job.wait().expect("stopped");
 }
+
+/// A table of [`EVENTS`] whose column `ts` is the clock's time.
+fn events_by_the_clock() -> String {
+    let (table, options) = EVENTS.split_once("TO_TIMESTAMP_LTZ").expect("its event time");
+    let (_, options) = options.split_once("SECOND)").expect("its watermark");
+    format!("{table}PROCTIME()){options}")
+}
+
+#[test]
+fn windows_go_on_from_the_clock_by_event_time_if_late_rows_are_allowed() {
+    let folder = tempfile::tempdir().expect("folder");
+    let (gate, settings) = (Gate::default(), settings(Some(&folder.path().join("checkpoints")), 2));
+    let engine = gate.engine();
+    let counts = counts(folder.path(), "results", "event_type", "TRUE");
+    let job = engine.run(&format!("{}{counts}", events_by_the_clock()), &settings).expect("a job");
+    gate.wait_for_rows(folder.path(), "results", 0);
+    let plan = plan_of(&engine, &format!("{EVENTS}{counts}"), &settings);
+    let error = job.reconfigure(request(&plan, false, false)).expect_err("refused").to_string();
+    assert!(error.contains("its event time is another one, and event time has passed"), "{error}");
+    job.reconfigure(request(&plan, true, false)).expect("allowed");
+    let late = gate.finish_with_late_rows(job);
+    assert!(late > 0);
+    assert_eq!(counted(folder.path(), "results") + late, 30_000);
+}
+
+#[test]
+fn windows_go_on_from_event_time_by_the_clock_without_late_rows() {
+    let folder = tempfile::tempdir().expect("folder");
+    let (gate, settings) = (Gate::default(), settings(Some(&folder.path().join("checkpoints")), 2));
+    let engine = gate.engine();
+    let counts = counts(folder.path(), "results", "event_type", "TRUE");
+    let job = engine.run(&format!("{EVENTS}{counts}"), &settings).expect("a job");
+    gate.wait_for_rows(folder.path(), "results", 0);
+    let plan = plan_of(&engine, &format!("{}{counts}", events_by_the_clock()), &settings);
+    job.reconfigure(request(&plan, false, false)).expect("no row is late by the clock");
+    gate.finish(job);
+    assert_eq!(counted(folder.path(), "results"), 30_000);
+}
