@@ -32,6 +32,7 @@ mod savepoint;
 #[path = "../../../connectors/tests/support/service.rs"]
 mod service;
 mod shared_sources;
+mod state_bytes;
 mod stop;
 mod support;
 mod takeover;
