@@ -7,6 +7,8 @@ use std::path::Path;
 use std::process::{Child, Command, Output, Stdio};
 use std::time::Duration;
 
+use tempfile::TempDir;
+
 const LIMIT: Duration = Duration::from_secs(60);
 
 /// Five seconds of events, counted in windows of 200 ms.
@@ -58,6 +60,23 @@ fn start(script: &Path, place: &str) -> Child {
     }
     child.kill().and_then(|()| child.wait()).expect("ended");
     panic!("there are no checkpoints");
+}
+
+/// A job that has ended, and a savepoint of the time when it ran: the folder of `count.sql` and `savepoint`,
+/// and what the job printed.
+fn saved(sql: &str) -> (TempDir, String) {
+    let folder = tempfile::tempdir().expect("folder");
+    let [script, checkpoints, savepoint] = ["count.sql", "checkpoints", "savepoint"].map(|name| at(&folder, name));
+    fs::write(&script, sql).expect("script");
+    let job = start(Path::new(&script), &checkpoints);
+    ok(&["savepoint", &checkpoints, &savepoint]);
+    let (printed, error, code) = said(&job.wait_with_output().expect("ended"));
+    assert_eq!(code, 0, "{error}");
+    (folder, printed)
+}
+
+fn at(folder: &TempDir, name: &str) -> String {
+    folder.path().join(name).display().to_string()
 }
 
 fn rows(printed: &str) -> BTreeSet<String> {
@@ -114,7 +133,7 @@ fn savepoint_and_rest(place: &str, path: &str, own: &str) {
 #[test]
 fn a_job_begins_with_a_savepoint_of_a_running_one() {
     let folder = tempfile::tempdir().expect("folder");
-    let at = |name: &str| folder.path().join(name).display().to_string();
+    let at = |name: &str| at(&folder, name);
     savepoint_and_rest(&at("checkpoints"), &at("savepoint"), &at("own"));
 
     // No job answers any more; the last checkpoint is still there.
@@ -134,16 +153,10 @@ fn the_same_from_one_place_in_s3_to_another() {
 
 #[test]
 fn a_query_without_place_for_the_state_is_refused() {
-    let folder = tempfile::tempdir().expect("folder");
-    let at = |name: &str| folder.path().join(name).display().to_string();
-    let script = folder.path().join("count.sql");
-    fs::write(&script, SQL).expect("script");
-    let job = start(&script, &at("checkpoints"));
-    ok(&["savepoint", &at("checkpoints"), &at("savepoint")]);
-    let (_, error, code) = said(&job.wait_with_output().expect("ended"));
-    assert_eq!(code, 0, "{error}");
+    let (folder, _) = saved(SQL);
+    let [script, savepoint] = ["count.sql", "savepoint"].map(|name| at(&folder, name));
     fs::write(&script, SQL.replace("INTERVAL '0.2' SECOND", "INTERVAL '0.5' SECOND")).expect("script");
-    let from = ["run", script.to_str().expect("text"), "--plain", "--from", &at("savepoint")];
+    let from = ["run", &script, "--plain", "--from", &savepoint];
     let (printed, error, code) = run(&from);
     assert!(code == 2 && printed.is_empty() && error.contains("--allow-lost-state"), "{error}");
     assert!(error.contains("lost  state of aggregate, window tumble 200 ms"), "{error}");
@@ -154,23 +167,17 @@ fn a_query_without_place_for_the_state_is_refused() {
 
 #[test]
 fn a_savepoint_is_copied_by_its_files() {
-    let folder = tempfile::tempdir().expect("folder");
-    let at = |name: &str| folder.path().join(name).display().to_string();
-    let script = folder.path().join("count.sql");
-    fs::write(&script, SQL).expect("script");
-    let job = start(&script, &at("checkpoints"));
-    ok(&["savepoint", &at("checkpoints"), &at("savepoint")]);
-    let (_, error, code) = said(&job.wait_with_output().expect("ended"));
-    assert_eq!(code, 0, "{error}");
-    let (_, error, code) = run(&["savepoint", &at("savepoint"), &at("copy")]);
+    let (folder, _) = saved(SQL);
+    let [script, savepoint, copy] = ["count.sql", "savepoint", "copy"].map(|name| at(&folder, name));
+    let (_, error, code) = run(&["savepoint", &savepoint, &copy]);
     assert!(code == 2 && error.contains("copy its files, or give the place of a job's checkpoints"), "{error}");
 
-    let copied = Command::new("cp").args(["-r", &at("savepoint"), &at("copy")]).status().expect("cp");
+    let copied = Command::new("cp").args(["-r", &savepoint, &copy]).status().expect("cp");
     assert!(copied.success());
-    let from = |place: &str| rows(&ok(&["run", script.to_str().expect("text"), "--plain", "--from", &at(place)]));
-    let rest = from("savepoint");
+    let from = |place: &str| rows(&ok(&["run", &script, "--plain", "--from", place]));
+    let rest = from(&savepoint);
     assert!(!rest.is_empty());
-    assert_eq!(from("copy"), rest);
+    assert_eq!(from(&copy), rest);
 }
 
 /// The count at the end of each printed row, summed.
@@ -186,22 +193,16 @@ fn counted(printed: &str) -> u64 {
 /// behind the savepoint is counted or late.
 #[test]
 fn another_event_time_behind_a_savepoint_is_refused_and_each_remedy_keeps_its_promise() {
-    let folder = tempfile::tempdir().expect("folder");
-    let at = |name: &str| folder.path().join(name).display().to_string();
-    let script = folder.path().join("count.sql");
-    fs::write(&script, SQL.replace("(event_time, 3)", "(event_time + 86400000, 3)")).expect("script");
-    let job = start(&script, &at("checkpoints"));
-    ok(&["savepoint", &at("checkpoints"), &at("savepoint")]);
-    let (before, error, code) = said(&job.wait_with_output().expect("ended"));
-    assert_eq!((code, counted(&before)), (0, 25_000), "{error}");
+    let (folder, before) = saved(&SQL.replace("(event_time, 3)", "(event_time + 86400000, 3)"));
+    let [script, savepoint] = ["count.sql", "savepoint"].map(|name| at(&folder, name));
+    assert_eq!(counted(&before), 25_000);
 
     fs::write(&script, SQL).expect("script");
-    let script = script.to_str().expect("text");
-    let (printed, error, code) = run(&["run", script, "--plain", "--from", &at("savepoint")]);
+    let (printed, error, code) = run(&["run", &script, "--plain", "--from", &savepoint]);
     assert!(code == 2 && printed.is_empty() && error.contains("rows would be late"), "{error}");
     assert!(error.contains("start a new job without the savepoint, or allow that (--allow-late)"), "{error}");
-    assert_eq!(counted(&ok(&["run", script, "--plain"])), 25_000);
-    let (printed, error, code) = run(&["run", script, "--plain", "--from", &at("savepoint"), "--allow-late"]);
+    assert_eq!(counted(&ok(&["run", &script, "--plain"])), 25_000);
+    let (printed, error, code) = run(&["run", &script, "--plain", "--from", &savepoint, "--allow-late"]);
     assert_eq!(code, 0, "{error}");
     let number = |word: &str| {
         let line = error.lines().find(|line| line.contains(word)).unwrap_or_else(|| panic!("no {word} in {error}"));
