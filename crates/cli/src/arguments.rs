@@ -411,6 +411,16 @@ mod tests {
     }
 
     #[test]
+    fn the_readme_names_each_command() {
+        let readme = include_str!("../../../README.md");
+        for command in Arguments::command().get_subcommands() {
+            let name = command.get_name();
+            let is_named = [format!("`{name}`"), format!("`anabranch {name}`"), format!("`anabranch {name} ")];
+            assert!(is_named.iter().any(|words| readme.contains(words)), "{name}");
+        }
+    }
+
+    #[test]
     fn a_full_command_line_is_understood() {
         let line = "anabranch run a.sql --parallelism 2 --duration 30s --set job-name=ads \
                     --option events.properties.bootstrap.servers=h:1=2 --option e.x=1 --plain --quiet";
