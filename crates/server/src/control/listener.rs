@@ -8,6 +8,7 @@ use anabranch_model::{Clock as _, Error, Notices, Result, SystemClock};
 use anabranch_runtime::network::{Acceptor, Deadline, Greeter, Stranger, is_tls};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
+use tracing::warn;
 
 use super::connection::{Connection, Event, start};
 use super::hello;
@@ -99,6 +100,7 @@ impl Greeter for Shared {
     }
 
     fn note(&self, error: Error) {
+        warn!(error = %error, "control connection refused");
         self.notices.report(self.clock.now(), error.to_string());
     }
 }
