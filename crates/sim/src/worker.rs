@@ -168,7 +168,7 @@ impl World {
                 }
             }
             // Here tasks wait for no epoch alone, and nothing is removed without a checkpoint.
-            _ => {}
+            Order::Start { .. } | Order::EpochDone(_) | Order::AbortCheckpoint(_) | Order::NoneDone => {}
         }
     }
 
