@@ -187,7 +187,7 @@ impl Job {
                 self.outcome.summaries += 1;
                 let process = self.hosts[number].process;
                 self.coordinate(|peers, inputs, sent| {
-                    inputs.extend(peers.heard(process, message));
+                    inputs.extend(peers.receive_summary(process, message));
                     // As in the engine, a summary is answered at once.
                     sent.extend(
                         peers.messages(process, Some(now), now, REPEAT).into_iter().map(|message| (process, message)),

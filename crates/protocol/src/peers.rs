@@ -1,10 +1,10 @@
-//! The coordinator's side of the messages to workers: what each of them must still hear of what the
-//! coordinator has commanded, and what its tasks report with its summaries.
+//! The coordinator's side of the messages between it and the workers: which orders each worker has yet to
+//! receive, and which reports its summaries contain.
 //!
 //! A driver gives every command of the [`Coordinator`](crate::Coordinator) to [`Peers::command`], and every
-//! summary to [`Peers::heard`], which returns the coordinator's next inputs. Then it sends each worker its
-//! [`Peers::messages`]. Orders state facts that stay true. So a worker that may have missed some is sent them
-//! again, until its summary shows them.
+//! summary to [`Peers::receive_summary`], which returns the coordinator's next inputs. Then it sends each
+//! worker its [`Peers::messages`]. Orders state facts that stay true. So a worker that may have missed some
+//! is sent them again, until its summary shows them.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -19,23 +19,26 @@ use crate::worker::{Fence, FromCoordinator, Hosting, Order, Orders, Summary, Ter
 #[derive(Debug)]
 pub struct Peers<S> {
     fence: Fence,
+    /// The checkpoint from which the tasks start.
     from: Option<Checkpoint<S>>,
     peers: BTreeMap<Process, Peer<S>>,
-    /// Groups that some worker has not taken.
+    /// Granted groups that a worker may lack.
     groups: Vec<Granted>,
-    done: Orders,
+    /// What the coordinator has commanded.
+    commanded: Orders,
     cancelled: bool,
-    /// Some process may lack an order since that was looked at last.
+    /// False: every worker was sent everything that the coordinator has commanded.
     may_have_news: bool,
-    /// The tasks were there before this coordinator was.
+    /// `None`: this coordinator has started the tasks.
     adoption: Option<Adoption<S>>,
     refused: u64,
 }
 
-/// What tasks report that were adopted waits until every worker has said which groups it knows: an
-/// acknowledgement means nothing before it is known that its checkpoint was granted.
+/// The adoption of running tasks. Their reports wait until every worker has reported which groups it knows:
+/// the coordinator ignores the acknowledgement of a checkpoint that it does not know to be granted.
 #[derive(Debug)]
 enum Adoption<S> {
+    /// With the reports that wait.
     Begun(Vec<(TaskId, Report<S>)>),
     Complete,
 }
@@ -44,22 +47,22 @@ enum Adoption<S> {
 #[derive(Debug)]
 struct Peer<S> {
     tasks: Tasks,
-    /// When it sent the newest heartbeat that has arrived, by its own clock.
+    /// When the process sent the newest heartbeat that has arrived, by its own clock.
     heard: Nanos,
-    /// The newest summary of this term.
+    /// The newest summary with the present fence.
     summary: Option<Summary<S>>,
-    /// Every task has finished, and its last snapshot has arrived.
+    /// Every task has finished, and the last snapshots have arrived.
     finished: bool,
-    /// When orders were sent last.
+    /// When orders were sent last, or would have been repeated if there had been any.
     sent: Nanos,
     told: Told,
-    /// Orders that are sent once.
-    once: Vec<Epoch>,
+    /// Aborted checkpoints whose orders were not sent yet. Such an order is sent once.
+    aborted: Vec<Epoch>,
 }
 
 impl<S> Peer<S> {
-    /// Whether it was sent something that its summaries do not show.
-    fn awaits_proof(&self) -> bool {
+    /// Whether it was sent something that its newest summary does not confirm.
+    fn awaits_confirmation(&self) -> bool {
         let Some(Summary { taken, gone, .. }) = &self.summary else { return self.told.start };
         let Orders { granted, epoch_done, checkpoint_done, none_done } = self.told.orders;
         let later = granted > taken.granted
@@ -73,12 +76,11 @@ impl<S> Peer<S> {
 /// What was sent to a worker, whether or not it has arrived.
 #[derive(Clone, Copy, Debug)]
 struct Told {
+    /// Any order; after an adoption, any message.
     start: bool,
     orders: Orders,
     cancelled: bool,
 }
-
-const NONE: Orders = Orders { granted: Epoch(0), epoch_done: Epoch(0), checkpoint_done: Epoch(0), none_done: false };
 
 impl<S: Clone> Default for Peers<S> {
     fn default() -> Self {
@@ -87,7 +89,7 @@ impl<S: Clone> Default for Peers<S> {
             from: None,
             peers: BTreeMap::new(),
             groups: Vec::new(),
-            done: NONE,
+            commanded: Orders::at(Epoch(0)),
             cancelled: false,
             may_have_news: false,
             adoption: None,
@@ -97,7 +99,7 @@ impl<S: Clone> Default for Peers<S> {
 }
 
 impl<S: Clone> Peers<S> {
-    /// Where each task is.
+    /// The process that has each task.
     #[must_use]
     pub fn placement(&self) -> BTreeMap<TaskId, Process> {
         let of_peer = |(process, peer): (&Process, &Peer<S>)| {
@@ -113,22 +115,24 @@ impl<S: Clone> Peers<S> {
         self.peers.keys().copied().collect()
     }
 
-    /// How many summaries were refused because they were old.
+    /// How many summaries were refused: those with another fence, and those of processes without tasks.
+    /// Summaries that arrive again, or after a newer one, do not count.
     #[must_use]
     pub fn refused(&self) -> u64 {
         self.refused
     }
 
-    /// Tasks of a process that has not ended in order: if its last messages are missing, its tasks have not
-    /// left.
+    /// The tasks of a process, unless they have ended by themselves: then their last snapshots have arrived,
+    /// and the newest summary says that all tasks are gone.
     #[must_use]
     pub fn unfinished(&self, process: Process) -> Vec<TaskId> {
         let peer = self.peers.get(&process);
-        let left = |peer: &&Peer<S>| peer.finished && peer.summary.as_ref().is_some_and(|summary| summary.gone);
-        peer.filter(|peer| !left(peer)).map(|peer| peer.tasks.all.iter().copied().collect()).unwrap_or_default()
+        let ended = |peer: &&Peer<S>| peer.finished && peer.summary.as_ref().is_some_and(|summary| summary.gone);
+        peer.filter(|peer| !ended(peer)).map(|peer| peer.tasks.all.iter().copied().collect()).unwrap_or_default()
     }
 
-    /// The tasks of an incarnation start at these processes, `all` of them together from a checkpoint.
+    /// The tasks of an incarnation start: `all` of them, at the processes of the placement. `from` is the
+    /// checkpoint from which they resume; `None`: they start with epoch 1.
     pub fn start(
         &mut self,
         (incarnation, term): (Incarnation, Term),
@@ -139,7 +143,7 @@ impl<S: Clone> Peers<S> {
         let epoch = from.as_ref().map_or(Epoch(0), |checkpoint| checkpoint.epoch);
         let mut hosted: BTreeMap<Process, Tasks> = BTreeMap::new();
         for (task, process) in placement {
-            let tasks = hosted.entry(*process).or_insert_with(|| none(all.version));
+            let tasks = hosted.entry(*process).or_insert_with(|| no_tasks(all.version));
             tasks.all.insert(*task);
             tasks.sources.extend(all.sources.get(task));
             tasks.sinks.extend(all.sinks.get(task));
@@ -148,8 +152,8 @@ impl<S: Clone> Peers<S> {
         self.from = from;
     }
 
-    /// The tasks of an incarnation go on where they are: see [`adoptable`]. `newest` is the last checkpoint
-    /// in the log.
+    /// The tasks of an incarnation continue at the processes that have them: see [`adoptable`]. `newest` is
+    /// the newest checkpoint in the log.
     pub fn adopt(
         &mut self,
         (incarnation, term): (Incarnation, Term),
@@ -162,19 +166,21 @@ impl<S: Clone> Peers<S> {
         self.adoption = Some(Adoption::Begun(Vec::new()));
     }
 
+    /// Replaces everything by these tasks, as they are after the checkpoint of this epoch. The times of
+    /// heartbeats and the number of refused summaries stay.
     fn renew(&mut self, fence: Fence, epoch: Epoch, hosted: BTreeMap<Process, Tasks>) {
-        let done = Orders { granted: epoch, epoch_done: epoch, checkpoint_done: epoch, none_done: false };
-        let told = Told { start: false, orders: done, cancelled: false };
+        let commanded = Orders::at(epoch);
+        let told = Told { start: false, orders: commanded, cancelled: false };
         let peer = |(process, tasks)| {
             let heard = self.peers.get(&process).map_or(Nanos(0), |peer| peer.heard);
-            let (summary, finished, sent, once) = (None, false, Nanos(0), Vec::new());
-            (process, Peer { tasks, heard, summary, finished, sent, told, once })
+            let (summary, finished, sent, aborted) = (None, false, Nanos(0), Vec::new());
+            (process, Peer { tasks, heard, summary, finished, sent, told, aborted })
         };
         let peers = hosted.into_iter().map(peer).collect();
-        *self = Peers { fence, peers, done, may_have_news: true, refused: self.refused, ..Peers::default() };
+        *self = Peers { fence, peers, commanded, may_have_news: true, refused: self.refused, ..Peers::default() };
     }
 
-    /// Takes a command of the coordinator. Returns whether workers must hear of it.
+    /// Takes a command of the coordinator. Returns whether it is an order for workers.
     pub fn command(&mut self, command: &Command<S>) -> bool {
         match command {
             Command::Grant { group, checkpoint, then, pace, .. } => {
@@ -183,22 +189,37 @@ impl<S: Clone> Peers<S> {
                 self.groups.retain(|granted| granted.group.last > taken);
                 let (group, checkpoint, then, pace) = (*group, *checkpoint, *then, *pace);
                 self.groups.push(Granted { group, checkpoint, then, pace, aborted: false });
-                self.done.granted = group.last;
+                self.commanded.granted = group.last;
             }
-            Command::EpochDone(_, epoch) => self.done.epoch_done = *epoch,
-            Command::CheckpointDone(_, epoch) => self.done.checkpoint_done = *epoch,
-            Command::NoneDone(_) => self.done.none_done = true,
-            Command::AbortCheckpoint(_, epoch) => self.peers.values_mut().for_each(|peer| peer.once.push(*epoch)),
+            Command::EpochDone(_, epoch) => self.commanded.epoch_done = *epoch,
+            Command::CheckpointDone(_, epoch) => self.commanded.checkpoint_done = *epoch,
+            Command::NoneDone(_) => self.commanded.none_done = true,
+            Command::AbortCheckpoint(_, epoch) => self.peers.values_mut().for_each(|peer| peer.aborted.push(*epoch)),
             Command::Cancel(_) => self.cancelled = true,
-            _ => return false,
+            // The driver calls `Peers::start` for a start and `Peers::adopt` for an adoption. The other
+            // commands are for the coordinator's own process.
+            Command::Append(..)
+            | Command::Read(_)
+            | Command::Remove(_)
+            | Command::Start { .. }
+            | Command::Adopt { .. }
+            | Command::Changed(_)
+            | Command::NotChanged(_)
+            | Command::Forget(..)
+            | Command::Finish(_)
+            | Command::Fail(..)
+            | Command::Fenced(_) => return false,
         }
         self.may_have_news = true;
         true
     }
 
-    /// The messages for a process: the orders that it was not sent yet, and after the time `repeat` those
-    /// that no summary shows; without any, only an answer. `heard` is when it sent the newest heartbeat that
-    /// has arrived.
+    /// The messages for a process: the orders that it was not sent yet. If the time `repeat` has passed since
+    /// its last orders, they contain all orders that its newest summary does not show. Without orders there
+    /// is one message, which only acknowledges. A process without tasks gets none.
+    ///
+    /// `heard` is when the process sent the newest heartbeat that has arrived. `None`: the last known time
+    /// stays.
     pub fn messages(
         &mut self,
         process: Process,
@@ -210,15 +231,15 @@ impl<S: Clone> Peers<S> {
         let orders = self.orders(process, due);
         let Some(peer) = self.peers.get_mut(&process) else { return Vec::new() };
         peer.heard = heard.unwrap_or(peer.heard);
-        // The term alone makes the tasks that are adopted report.
+        // Adopted tasks need no start: any message of the new term makes their worker report.
         peer.told.start |= self.adoption.is_some();
         if !orders.is_empty() {
             peer.sent = now;
-            peer.told = Told { start: true, orders: self.done, cancelled: self.cancelled };
-            peer.once.clear();
+            peer.told = Told { start: true, orders: self.commanded, cancelled: self.cancelled };
+            peer.aborted.clear();
         }
         if due {
-            // What is awaited may be an answer to no order.
+            // This counts even without an order: any message asks for the first summary of adopted tasks.
             peer.sent = now;
         }
         let received = peer.summary.as_ref().map_or(0, |summary| summary.number);
@@ -230,21 +251,23 @@ impl<S: Clone> Peers<S> {
         }
     }
 
-    /// When [`Peers::to_repeat`] names a process next, if nothing arrives before.
+    /// When [`Peers::to_repeat`] returns the next process, if nothing arrives before.
     #[must_use]
     pub fn repeat_at(&self, repeat: Duration) -> Option<Nanos> {
-        self.peers.values().filter(|peer| peer.awaits_proof()).map(|peer| peer.sent.plus(repeat)).min()
+        self.peers.values().filter(|peer| peer.awaits_confirmation()).map(|peer| peer.sent.plus(repeat)).min()
     }
 
-    /// The processes that have not shown for the time `repeat` that they have taken what they were sent.
+    /// The processes that were sent orders the time `repeat` ago or earlier, and have not confirmed all of
+    /// them since.
     #[must_use]
     pub fn to_repeat(&self, now: Nanos, repeat: Duration) -> Vec<Process> {
-        let is_due = |(_, peer): &(&Process, &Peer<S>)| peer.awaits_proof() && now >= peer.sent.plus(repeat);
+        let is_due = |(_, peer): &(&Process, &Peer<S>)| peer.awaits_confirmation() && now >= peer.sent.plus(repeat);
         self.peers.iter().filter(is_due).map(|(process, _)| *process).collect()
     }
 
-    /// The processes that were not sent everything that the coordinator has commanded. After an input without
-    /// a command this costs no look at them.
+    /// The processes that were not sent everything that the coordinator has commanded, except those whose
+    /// tasks have all ended. After it has returned none, it searches the workers again only if there may be
+    /// news: after a start, an adoption, a command, or a summary of adopted tasks.
     pub fn with_news(&mut self) -> Vec<Process> {
         if !self.may_have_news {
             return Vec::new();
@@ -253,7 +276,7 @@ impl<S: Clone> Peers<S> {
             let is_gone = peer.summary.as_ref().is_some_and(|summary| summary.gone);
             let untold = match self.cancelled {
                 true => !peer.told.cancelled,
-                false => !peer.told.start || peer.told.orders != self.done || !peer.once.is_empty(),
+                false => !peer.told.start || peer.told.orders != self.commanded || !peer.aborted.is_empty(),
             };
             !is_gone && untold
         };
@@ -262,15 +285,15 @@ impl<S: Clone> Peers<S> {
         found
     }
 
+    /// The orders that a process was not sent yet. `repeat`: all that its newest summary does not show.
     fn orders(&self, process: Process, repeat: bool) -> Vec<Order<S>> {
         let Some(peer) = self.peers.get(&process) else { return Vec::new() };
         if peer.summary.as_ref().is_some_and(|summary| summary.gone) {
             return Vec::new();
         }
         let epoch = self.from.as_ref().map_or(Epoch(0), |from| from.epoch);
-        let begun = Orders { granted: epoch, epoch_done: epoch, checkpoint_done: epoch, none_done: false };
         let known = match repeat {
-            true => peer.summary.as_ref().map_or(begun, |summary| summary.taken),
+            true => peer.summary.as_ref().map_or(Orders::at(epoch), |summary| summary.taken),
             false => peer.told.orders,
         };
         if self.cancelled {
@@ -286,22 +309,24 @@ impl<S: Clone> Peers<S> {
         let mut next = known.granted.next();
         for Granted { group, checkpoint, then, pace, .. } in &self.groups {
             if group.last >= next {
-                // If groups before it are unknown here, no source of the worker runs that could lack them.
+                // After an adoption, groups before it may be unknown here. A worker that lacks them has no
+                // running source, so one grant with all of their epochs suffices.
                 let group = Group { first: group.first.min(next), last: group.last };
                 orders.push(Order::Grant { group, checkpoint: *checkpoint, then: *then, pace: *pace });
                 next = group.last.next();
             }
         }
-        orders.extend((self.done.epoch_done > known.epoch_done).then_some(Order::EpochDone(self.done.epoch_done)));
-        let committed = self.done.checkpoint_done;
-        orders.extend((committed > known.checkpoint_done).then_some(Order::CheckpointDone(committed)));
-        orders.extend((self.done.none_done && !known.none_done).then_some(Order::NoneDone));
-        orders.extend(peer.once.iter().map(|epoch| Order::AbortCheckpoint(*epoch)));
+        let Orders { epoch_done, checkpoint_done, none_done, .. } = self.commanded;
+        orders.extend((epoch_done > known.epoch_done).then_some(Order::EpochDone(epoch_done)));
+        orders.extend((checkpoint_done > known.checkpoint_done).then_some(Order::CheckpointDone(checkpoint_done)));
+        orders.extend((none_done && !known.none_done).then_some(Order::NoneDone));
+        orders.extend(peer.aborted.iter().map(|epoch| Order::AbortCheckpoint(*epoch)));
         orders
     }
 
-    /// A summary has arrived: returns what it means for the coordinator. A summary that is old means nothing.
-    pub fn heard(&mut self, process: Process, message: ToCoordinator<S>) -> Vec<Input<S>> {
+    /// Takes a summary that has arrived. Returns the coordinator's next inputs: none if it is refused, or not
+    /// newer than the last one of the process.
+    pub fn receive_summary(&mut self, process: Process, message: ToCoordinator<S>) -> Vec<Input<S>> {
         let ToCoordinator { fence, summary } = message;
         let Some(peer) = self.peers.get_mut(&process).filter(|_| fence == self.fence) else {
             self.refused += 1;
@@ -318,25 +343,25 @@ impl<S: Clone> Peers<S> {
                 peer.told.orders = summary.taken;
             }
             if summary.cancelled && summary.failed.is_none() {
-                // The coordinator before has done that.
+                // The former coordinator has cancelled the tasks, so the incarnation cannot continue.
                 reports.extend(peer.tasks.all.first().map(|task| (*task, Report::Failed { retry: true })));
             }
         }
         let groups = summary.groups.clone();
         peer.summary = Some(summary);
-        match self.adoption {
-            Some(Adoption::Begun(_)) => self.adopting(groups, reports),
-            _ => self.inputs(Vec::new(), reports),
+        if let Some(Adoption::Begun(waiting)) = &mut self.adoption {
+            waiting.extend(reports);
+            let waiting = std::mem::take(waiting);
+            return self.adopting(groups, waiting);
         }
+        self.inputs(Vec::new(), reports)
     }
 
-    /// What workers report waits until all have reported which groups they know.
-    fn adopting(&mut self, groups: Vec<Granted>, reports: Vec<(TaskId, Report<S>)>) -> Vec<Input<S>> {
-        let Some(Adoption::Begun(waiting)) = &mut self.adoption else { return Vec::new() };
-        waiting.extend(reports);
-        let waiting = std::mem::take(waiting);
+    /// Adds the groups that a worker of adopted tasks knows. Once all workers have reported theirs, returns
+    /// all groups, and the reports that have waited. After a cancellation it waits for no worker.
+    fn adopting(&mut self, groups: Vec<Granted>, waiting: Vec<(TaskId, Report<S>)>) -> Vec<Input<S>> {
         for granted in groups {
-            self.done.granted = self.done.granted.max(granted.group.last);
+            self.commanded.granted = self.commanded.granted.max(granted.group.last);
             match self.groups.binary_search_by_key(&granted.group.last, |known| known.group.last) {
                 Ok(at) => self.groups[at].aborted |= granted.aborted,
                 Err(at) => self.groups.insert(at, granted),
@@ -357,12 +382,13 @@ impl<S: Clone> Peers<S> {
     }
 }
 
-fn none(version: PlanVersion) -> Tasks {
+fn no_tasks(version: PlanVersion) -> Tasks {
     Tasks { version, all: [].into(), sources: [].into(), sinks: [].into() }
 }
 
-/// The newest incarnation whose tasks all run, and which process has which of them. `None`: a new one must
-/// begin. The version of their plan is that of the incarnation, whatever `all` says.
+/// The newest hosted incarnation and the tasks of each process, if these are exactly the tasks of `all`, each
+/// at one process. `None`: a new incarnation must begin. An older incarnation is never adopted, even if the
+/// newest is incomplete. Plan versions are not compared.
 #[must_use]
 pub fn adoptable(
     all: &Tasks,
@@ -375,18 +401,20 @@ pub fn adoptable(
     let (incarnation, hosted) = found.pop_last()?;
     let mut missing = all.clone();
     for tasks in hosted.values() {
-        let own = |all: &mut BTreeSet<TaskId>, tasks: &BTreeSet<TaskId>| tasks.iter().all(|task| all.remove(task));
-        let fits = own(&mut missing.all, &tasks.all)
-            && own(&mut missing.sources, &tasks.sources)
-            && own(&mut missing.sinks, &tasks.sinks);
+        let take = |from: &mut BTreeSet<TaskId>, tasks: &BTreeSet<TaskId>| tasks.iter().all(|task| from.remove(task));
+        let fits = take(&mut missing.all, &tasks.all)
+            && take(&mut missing.sources, &tasks.sources)
+            && take(&mut missing.sinks, &tasks.sinks);
         if !fits {
             return None;
         }
     }
-    (missing == none(all.version)).then_some((incarnation, hosted))
+    (missing == no_tasks(all.version)).then_some((incarnation, hosted))
 }
 
-/// What tasks have reported between two summaries.
+/// The reports of tasks that a summary contains. Checkpoints, last snapshots, drops, failures and ends are
+/// reported again with every summary that contains them. Anything else is reported only if it is newer than
+/// in the summary before (`known`). A fact about the whole worker is reported for its first task or source.
 fn reports<S: Clone>(tasks: &Tasks, known: Option<&Summary<S>>, summary: &Summary<S>) -> Vec<(TaskId, Report<S>)> {
     let Tasks { all, sources, sinks, .. } = tasks;
     let mut reports = Vec::new();
@@ -444,7 +472,7 @@ mod tests {
     use crate::membership::WorkerId;
 
     #[test]
-    fn a_start_that_no_summary_shows_is_repeated_after_its_time_and_not_again_before_that_has_passed_again() {
+    fn an_unconfirmed_start_is_repeated_once_in_each_period() {
         let (process, task) = (Process { worker: WorkerId(1), life: 1 }, TaskId { stage: StageId(0), index: 0 });
         let all = Tasks { version: PlanVersion(1), all: [task].into(), sources: [].into(), sinks: [task].into() };
         let mut peers = Peers::<u32>::default();

@@ -1,4 +1,6 @@
-//! Transitions as data: a list of what the code does, so that a change of the protocol shows in the document.
+//! Transition tables of state machines. The documents in `docs/protocol` are generated from them, so a change
+//! of the protocol changes a document. Most machines record the transitions that they take (`Taken`): debug
+//! builds check that these are in the table.
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -6,19 +8,20 @@ use std::fmt;
 /// One transition of one machine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Transition {
-    /// State before.
+    /// The state that the machine leaves.
     pub state: &'static str,
-    /// The input.
+    /// What happens in this state.
     pub input: &'static str,
-    /// State after.
+    /// The state that the machine enters, perhaps the same.
     pub next: &'static str,
-    /// The action.
+    /// What the machine then does. `-`: nothing.
     pub action: &'static str,
 }
 
-/// A machine: its name, what it is for, and its transitions. The first row begins in its first state.
+/// A machine: its name, what it is for, and its transitions. The first transition leaves the initial state.
 pub(crate) type Machine = (&'static str, &'static str, &'static [Transition]);
 
+/// A transition, as a row of a table.
 pub(crate) const fn row(
     state: &'static str,
     input: &'static str,
@@ -28,7 +31,7 @@ pub(crate) const fn row(
     Transition { state, input, next, action }
 }
 
-/// The transitions that a machine has taken, from state to state: tests compare them with its table.
+/// The transitions that a machine has taken, as pairs of states. Tests compare them with its table.
 #[derive(Clone)]
 pub(crate) struct Taken {
     table: &'static [Transition],
@@ -46,6 +49,7 @@ impl Taken {
         Taken { table, taken: BTreeSet::new() }
     }
 
+    /// Adds a transition, which must be in the table.
     pub(crate) fn insert(&mut self, from: &'static str, to: &'static str) {
         debug_assert!(
             self.table.iter().any(|row| row.state == from && row.next == to),
@@ -59,12 +63,12 @@ impl Taken {
     }
 }
 
-/// The machines as a document: for each a diagram of its states and the table.
+/// A document of the machines: after `head`, for each machine a diagram of its states and its table.
 #[must_use]
 pub(crate) fn document(head: &str, machines: &[Machine]) -> String {
     let mut out = String::from(head);
     for (name, purpose, transitions) in machines {
-        out += &format!("\n## {name}\n\n{}{}.\n\n```mermaid\nstateDiagram-v2\n", upper(purpose), &purpose[1..]);
+        out += &format!("\n## {name}\n\n{}.\n\n```mermaid\nstateDiagram-v2\n", capitalized(purpose));
         let mut edges: Vec<(String, String, Vec<&str>)> = Vec::new();
         for t in *transitions {
             let (from, to) = (t.state.replace(' ', "_"), t.next.replace(' ', "_"));
@@ -84,6 +88,8 @@ pub(crate) fn document(head: &str, machines: &[Machine]) -> String {
     out
 }
 
-fn upper(text: &str) -> String {
-    text.chars().take(1).flat_map(char::to_uppercase).collect()
+/// The text with its first letter in upper case.
+fn capitalized(text: &str) -> String {
+    let mut letters = text.chars();
+    letters.next().into_iter().flat_map(char::to_uppercase).chain(letters).collect()
 }

@@ -287,7 +287,7 @@ impl World {
         if self.hosts[host].coordinator.is_none() {
             return;
         }
-        let inputs = self.hosts[host].peers.heard(process, message.clone());
+        let inputs = self.hosts[host].peers.receive_summary(process, message.clone());
         self.note(|| format!("coordinator {host} hears {process:?}: {inputs:?}"));
         for input in inputs {
             let input = match input {

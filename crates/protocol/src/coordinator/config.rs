@@ -1,38 +1,43 @@
-//! Settings of a job's coordination.
+//! The settings of a job's coordinator.
 
 use std::time::Duration;
 
 /// Settings of a coordinator.
 #[derive(Clone, Debug)]
 pub struct Config {
-    /// Epochs of a group.
+    /// The number of epochs in a group.
     pub group_size: GroupSizing,
-    /// When groups are granted to sources that pass nothing on; `None`: as to others.
+    /// When groups are granted while sources have no output. `None`: as at other times.
     pub quiet: Option<Quiet>,
-    /// Least time between the starts of two checkpoints; `None`: no checkpoints, and sinks that
-    /// write rows as they arrive.
+    /// Shortest time between the grants of two checkpoints. A requested checkpoint does not wait for it, nor
+    /// does the retry of a failed one. `None`: the job takes no checkpoints, and an epoch is done when every
+    /// sink has ended it.
     pub checkpoint_interval: Option<Duration>,
-    /// From the first cut of a checkpoint's epoch to the last acknowledgement.
+    /// Longest time from the first report that a task has reached the checkpoint's epoch to the last
+    /// acknowledgement. After it, the checkpoint is aborted.
     pub checkpoint_timeout: Duration,
-    /// Failed checkpoints in a row that are tolerated; one more restarts the tasks.
+    /// Number of checkpoints in a row that may fail. One more failure restarts the tasks.
     pub checkpoint_failures_max: u32,
-    /// Number of committed checkpoints to keep, at least 1.
+    /// Number of committed checkpoints that are kept, at least 1.
     pub checkpoints_kept: usize,
-    /// From the command to start, or the last progress of a task that starts or restores its state, until
-    /// every task has started.
+    /// Longest time until every task has started. It begins with the command to start, and again with each
+    /// [`Report::Restoring`](super::Report::Restoring). After it, the start has failed.
     pub start_timeout: Duration,
-    /// Longest time from the command to cancel until the tasks count as gone.
+    /// Longest time from the command to cancel until every task is gone. After it, the job no longer waits
+    /// for the tasks.
     pub cancel_timeout: Duration,
     /// Restarts after failures.
     pub restart: Restart,
-    /// Time after which a request to the store is retried.
+    /// Longest time until the store answers a request. After it, the coordinator reads the entry with the
+    /// number of that request.
     pub store_timeout: Duration,
-    /// Pause after an answer of the store that did not decide anything.
+    /// Pause after an answer that does not say whether an entry is in the log. After it, the coordinator
+    /// reads the entry with this number.
     pub store_retry: Duration,
-    /// How long one entry of the log may take, with all retries.
+    /// Longest time to write an entry of the log, with all retries. After it, the job fails.
     pub store_patience: Duration,
-    /// How long after its last contact with the store a coordinator checks whether another one has taken
-    /// over.
+    /// Time since the log was last written or read, after which a coordinator reads it to check whether
+    /// another one has taken over.
     pub fence_look: Duration,
 }
 
@@ -56,25 +61,26 @@ impl Default for Config {
     }
 }
 
-/// When groups are granted to sources that pass nothing on.
+/// When groups are granted while sources have no output. All times begin with the last grant.
 #[derive(Clone, Debug)]
 pub struct Quiet {
-    /// Sources that wait for a grant within this time since the last one have rows in each epoch: a few times
-    /// the epochs' interval.
+    /// Sources that have output, and wait for a grant, within this time are taken to have output in each
+    /// epoch: they get a group. It is a few times the interval of epochs. The retry of a failed checkpoint
+    /// gets its epoch after this time.
     pub soon: Duration,
-    /// Sources that wait for a grant after this time since the last one get one epoch. Those that wait
-    /// between the two times get it then: the same as `soon`, or more if nobody waits for the ends of epochs.
+    /// Sources that have output again later than `soon`, and wait for a grant, get one epoch, but not before
+    /// this time. It equals `soon`, or is longer if nobody waits for the ends of epochs.
     pub pause: Duration,
-    /// The longest time between two grants, while sources could cut what is granted.
+    /// After this time, sources that have cut what was granted get one epoch although they have no output.
     pub longest: Duration,
 }
 
-/// How many epochs make a group.
+/// The number of epochs in a group.
 #[derive(Clone, Debug)]
 pub enum GroupSizing {
     /// Always this number.
     Fixed(u64),
-    /// The smallest number that keeps the share of coordination within bounds.
+    /// The smallest number with which the share of coordination stays within bounds.
     Adaptive(Adaptive),
 }
 
@@ -84,22 +90,23 @@ impl Default for GroupSizing {
     }
 }
 
-/// Bounds and steps of the adaptive group size.
+/// Bounds and steps of the adaptive group size. The share of coordination is the part of a group's time that
+/// its coordination took, from 0 to 1. The size follows its exponential average.
 #[derive(Clone, Debug)]
 pub struct Adaptive {
-    /// Smallest size; also the first one.
+    /// Smallest size, and the size of the first group.
     pub min: u64,
     /// Largest size.
     pub max: u64,
-    /// Share of coordination, 0 to 1, below which groups shrink.
+    /// If the average is below this, the next group is smaller.
     pub overhead_low: f64,
-    /// Share of coordination, 0 to 1, above which groups grow.
+    /// If the average is above this, the next group is larger.
     pub overhead_high: f64,
     /// Weight of the newest measurement in the average, above 0 and at most 1.
     pub weight: f64,
-    /// Factor by which a group grows.
+    /// Factor by which the size grows.
     pub factor: u64,
-    /// Number of epochs by which a group shrinks.
+    /// Number of epochs by which the size shrinks.
     pub step: u64,
 }
 
@@ -112,15 +119,15 @@ impl Default for Adaptive {
 /// When and how often tasks restart after a failure.
 #[derive(Clone, Debug)]
 pub struct Restart {
-    /// Restarts in a row; one more failure fails the job.
+    /// Number of restarts in a row. One more failure fails the job.
     pub attempts_max: u32,
-    /// Pause before the first restart.
+    /// Pause before the first restart in a row, and before any restart after the loss of a worker.
     pub pause_start: Duration,
-    /// Factor by which each further pause grows.
+    /// Factor by which the pause grows with each further restart.
     pub pause_factor: u32,
-    /// The longest pause.
+    /// Longest pause.
     pub pause_max: Duration,
-    /// Time without failure after which the count of failures starts again.
+    /// If all tasks have run for this time, the next failure counts as the first one.
     pub forget_after: Duration,
 }
 

@@ -109,7 +109,7 @@ impl<S: Clone> Hosted<S> {
             dropped: false,
             cancelled: false,
             failed: None,
-            orders: Orders { granted: from, epoch_done: from, checkpoint_done: from, none_done: false },
+            orders: Orders::at(from),
         }
     }
 

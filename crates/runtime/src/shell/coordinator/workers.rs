@@ -16,7 +16,8 @@ use crate::shell::remote::RemoteWorker;
 use crate::shell::watch::Awaited;
 
 impl Shell {
-    /// Chooses a worker for every task, which starts them; or waits for workers.
+    /// Chooses a worker for every task, and orders the workers to start their tasks. If workers are missing,
+    /// the incarnation waits for them; an incarnation of a new plan version fails instead.
     pub(super) fn place_tasks(&mut self, incarnation: Incarnation, from: Option<Checkpoint<TaskState>>) {
         let taken = (incarnation, self.coordinator.term());
         let placement = match &mut self.remotes {
@@ -40,27 +41,30 @@ impl Shell {
         if self.watch.done(Awaited::Workers) {
             self.shared.notify("there are enough workers");
         }
-        self.peers.start((incarnation, self.coordinator.term()), from, &self.tasks, &placement);
+        self.peers.start(taken, from, &self.tasks, &placement);
     }
 
-    /// Workers for a plan version that has just begun are missing: the former version resumes.
+    /// Fails an incarnation: workers for the tasks of a new plan version are missing. The former version
+    /// resumes.
     fn cannot_place(&mut self, incarnation: Incarnation, missing: &str) {
         let Some(first) = self.tasks.all.first().copied() else { return };
-        let error = Error::outside(format!("the tasks cannot be placed any more: {missing}"));
+        let error = Error::outside(format!("the tasks of the new plan version cannot be placed: {missing}"));
         self.failed(incarnation, None, error.remedy("start workers, and change the job again"));
         let failed = [(first, Report::Failed { retry: true })];
         let gone = self.tasks.all.iter().map(|task| (*task, Report::Gone));
         self.inputs.push_back(Input::Tasks(incarnation, failed.into_iter().chain(gone).collect()));
     }
 
-    /// The tasks continue at their workers, which report to this coordinator from now on.
+    /// Takes over running tasks. They continue at their workers, which report to this coordinator from now
+    /// on.
     pub(crate) fn adopt(
         &mut self,
         incarnation: Incarnation,
         newest: Option<&Checkpoint<TaskState>>,
         hosted: BTreeMap<Process, Tasks>,
     ) {
-        // Adds the workers that were present when the job was registered.
+        // Handles the messages that have arrived: they add the workers that were present when the job was
+        // registered.
         while self.step() {}
         let tasks = hosted.iter().flat_map(|(process, tasks)| tasks.all.iter().map(|task| (*task, *process)));
         let placed: BTreeMap<TaskId, Process> = tasks.collect();
@@ -70,8 +74,8 @@ impl Shell {
         self.remotes.iter_mut().for_each(|remotes| remotes.adopt(taken, &placed));
         self.was_open = true;
         self.shared.life.adopted(taken.0, taken.1);
-        // A sink may wait for a checkpoint that it has requested. This checkpoint also covers everything that
-        // the former coordinator did not commit.
+        // Requests a checkpoint. A sink may wait for one that it has requested from the former coordinator.
+        // The checkpoint also covers everything that the former coordinator did not commit.
         self.inputs.push_back(Input::Checkpoint);
         for process in processes.into_iter().filter(|process| !self.is_known(*process)).collect::<Vec<_>>() {
             self.lost(process, Error::outside("a worker is lost: it left while its coordinator was replaced"));
@@ -79,19 +83,18 @@ impl Shell {
         self.process_inputs();
     }
 
-    /// More workers are available: an incarnation that waits for workers may begin. Its tasks are spread over
-    /// all of them.
+    /// Adds workers. The tasks of an incarnation that waits for workers are placed, if there are enough now.
     pub(super) fn joined(&mut self, workers: Vec<RemoteWorker>) {
         if let Some(remotes) = &mut self.remotes {
             workers.into_iter().for_each(|worker| remotes.join(worker));
         }
-        let waits = self.coordinator.phase() == Phase::Restoring;
-        if let Some(Unplaced { incarnation, from, .. }) = self.unplaced.take_if(|_| waits) {
+        let is_starting = self.coordinator.phase() == Phase::Restoring;
+        if let Some(Unplaced { incarnation, from, .. }) = self.unplaced.take_if(|_| is_starting) {
             self.place_tasks(incarnation, from);
         }
     }
 
-    /// A worker is lost: its tasks have failed, unless they had ended.
+    /// Removes a worker that is lost. Its tasks have failed, unless they had ended.
     pub(super) fn lost(&mut self, process: Process, why: Error) {
         let Some(remotes) = &mut self.remotes else { return };
         remotes.leave(process);
@@ -99,13 +102,14 @@ impl Shell {
         self.unanswered.remove(&process);
         self.shared.show_remote(process, None);
         if self.unplaced.is_some() {
-            // The workers may still report tasks of a past incarnation.
+            // The present incarnation has no tasks yet. `peers` still has those of a past one.
             return;
         }
         let incarnation = self.coordinator.incarnation();
         let tasks = self.peers.unfinished(process);
         let Some(first) = tasks.first().copied() else { return };
-        // Errors that its peers have reported are consequences of the loss.
+        // An outside error that was reported before is a consequence of the loss: other workers report broken
+        // connections to the lost one.
         self.failure.take_if(|seen| seen.error().kind() == ErrorKind::Outside);
         self.failed(incarnation, None, why);
         let lost = [(first, Report::Lost)];
@@ -113,7 +117,7 @@ impl Shell {
         self.inputs.push_back(Input::Tasks(incarnation, lost.into_iter().chain(gone).collect()));
     }
 
-    /// The time limit of a start is suspended while a job waits for workers.
+    /// Extends the time limit of a start periodically while the job waits for workers.
     pub(super) fn go_on_waiting(&mut self) {
         let now = self.clock.now();
         let (Some(unplaced), Some(first)) = (&mut self.unplaced, self.tasks.all.first()) else { return };
@@ -141,16 +145,16 @@ impl Shell {
                 self.restoring.extend(restoring);
             }
             FromWorker::Deployed { .. } => {}
-            FromWorker::Protocol(message) => self.decides(process, *message),
+            FromWorker::Protocol(message) => self.protocol_message(process, *message),
             FromWorker::Observed(observed) => self.observed(process, observed),
         }
     }
 
-    /// Passes a worker's message to the machines of the protocol.
-    fn decides(&mut self, process: Process, message: Upward<TaskState>) {
+    /// Handles a worker's protocol message: passes it to the part of the protocol that it concerns.
+    fn protocol_message(&mut self, process: Process, message: Upward<TaskState>) {
         match message {
-            Upward::Summary(message) => self.inputs.extend(self.peers.heard(process, message)),
-            // The sink will see the commit of the checkpoint.
+            Upward::Summary(message) => self.inputs.extend(self.peers.receive_summary(process, message)),
+            // The request is not answered: the sink will see the commit of the checkpoint.
             Upward::Checkpoint => self.inputs.push_back(Input::Checkpoint),
             Upward::Loaded { version, error } => self.loaded(process, version, error),
             Upward::Full { incarnation, full } => {
@@ -188,13 +192,13 @@ impl Shell {
                     self.shared.life.passed(process, &passages);
                 }
                 if let Some(durable) = self.durable.as_ref().filter(|_| !dropped.is_empty()) {
-                    // The scribe ends only after this thread.
+                    // The scribe ends only after this thread, so sending succeeds.
                     let _ = durable.scribe.send(scribe::Task::Dropped(dropped));
                 }
             }
             Observed::Notices(notices) => notices.into_iter().for_each(|notice| self.shared.notify(notice)),
             Observed::Metrics(mut metrics) => {
-                // A worker may still report the tasks of an earlier incarnation that are elsewhere now.
+                // A worker may still report tasks of an earlier incarnation, which may be elsewhere now.
                 let placement = self.peers.placement();
                 metrics.retain(|metrics| placement.get(&metrics.task) == Some(&process));
                 self.shared.show_remote(process, Some(metrics));
@@ -215,7 +219,8 @@ impl Shell {
         }
     }
 
-    /// Answers summaries that are due, and repeats orders.
+    /// Answers the summaries whose answer is due, and repeats the orders that no summary has confirmed in
+    /// time.
     pub(super) fn answer(&mut self) {
         let now = self.clock.now();
         let mut due: Vec<Process> =
@@ -228,7 +233,7 @@ impl Shell {
 
     /// Sends a worker its pending orders.
     pub(super) fn send_orders(&mut self, process: Process) {
-        // Messages within one process are not lost.
+        // Messages within one process are not lost, so they are never repeated.
         let repeat = if self.remotes.is_some() { REPEAT } else { Duration::MAX };
         let now = self.clock.now();
         self.unanswered.remove(&process);
