@@ -11,7 +11,7 @@ use anabranch_protocol::membership::WorkerId;
 use anabranch_state::{Entry, Log, Store, TaskState};
 
 use crate::change::passing::{How, Passing};
-use crate::task::event_time::{self, Before};
+use crate::task::event_time::{self, FormerIdentities};
 
 /// A request to run a job with another plan, or at other workers.
 #[derive(Clone, Debug)]
@@ -319,7 +319,7 @@ pub(crate) fn compare(present: &Plan, plan: &Plan, newest: &[&TaskState]) -> Res
     let mut plan = comparison.carry(plan, present.identities.unused());
     plan.options.job_name.clone_from(&present.options.job_name);
     plan.version = present.version;
-    let late = event_time::late(&plan, &event_times(present)?, newest)?;
+    let late = event_time::late_sources(&plan, &event_times(present)?, newest)?;
     let mut changes = comparison.changes(newest, &late);
     comparison.place(&mut changes, present, &plan);
     let late = comparison.titles(&late);
@@ -335,8 +335,8 @@ pub(crate) struct Compared {
     pub(crate) late: Vec<String>,
 }
 
-/// Event time of the sources of a running plan.
-fn event_times(plan: &Plan) -> Result<Before> {
+/// The identities of event time of the sources of a running plan.
+fn event_times(plan: &Plan) -> Result<FormerIdentities> {
     let source = |part: anabranch_dataflow::Part<'_>| match part.spec {
         PartSpec::Source(source) => Some(event_time::identity(source).map(|identity| (part.id, identity))),
         _ => None,

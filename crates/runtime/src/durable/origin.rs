@@ -87,7 +87,7 @@ impl Origin {
         let sources = tasks.iter().filter_map(|task| task.source.as_ref());
         let id = |number| OperatorId { kind: OperatorKind::Source, number };
         let before = sources.map(|source| (id(source.number), source.event_time.clone())).collect();
-        let late = event_time::late(&carried, &before, &tasks)?;
+        let late = event_time::late_sources(&carried, &before, &tasks)?;
         Ok((comparison, late))
     }
 

@@ -1,6 +1,7 @@
-//! The identity of a source's event time. If its expression changes, the partitions begin without an event
-//! time: their former progress has no meaning any more. Operators downstream keep their event time, because
-//! results of fired windows are not retracted: rows before it are late.
+//! The identity of a source's event time: of the expression that computes it. If the expression changes, the
+//! watermarks of the source's partitions begin anew, because the former ones say nothing about the new event
+//! time. Operators downstream keep their watermarks, because results of fired windows are not retracted. So
+//! rows before these watermarks are late.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -12,7 +13,8 @@ use serde_json::Value;
 /// Version of what is hashed. Identities of different versions cannot be compared.
 const VERSION: u32 = 1;
 
-/// The identity of a source's event time, if it has one: its expression, with columns by name.
+/// The identity of a source's event time: a hash of its expression, with the names of columns. `None`: the
+/// source has no event time.
 pub(crate) fn identity(source: &SourceSpec) -> Result<Option<String>> {
     let Some(watermark) = &source.watermark else { return Ok(None) };
     let decoded = source.decoded()?;
@@ -21,7 +23,8 @@ pub(crate) fn identity(source: &SourceSpec) -> Result<Option<String>> {
     Ok(Some(format!("{VERSION}-{:016x}", hash_bytes(HASH_SEED, expr.to_string().as_bytes()))))
 }
 
-/// The set and order of the columns that a connector decodes do not affect event time.
+/// Replaces the indices of columns in an expression by their names. So the identity does not depend on which
+/// columns a connector decodes, nor on their order.
 fn name_columns(expr: &mut Value, name: &impl Fn(usize) -> Option<String>) {
     match expr {
         Value::Object(members) => {
@@ -37,8 +40,8 @@ fn name_columns(expr: &mut Value, name: &impl Fn(usize) -> Option<String>) {
     }
 }
 
-/// Whether event time of one identity continues as that of the other. Identities of different versions cannot
-/// be compared.
+/// Whether a source with the identity `now` continues the event time of the identity `before`. It does not if
+/// both are known, of the same version, and different.
 pub(crate) fn goes_on(before: Option<&str>, now: Option<&str>) -> bool {
     let version = |identity: &str| identity.split_once('-').map(|(version, _)| version.to_owned());
     match (before, now) {
@@ -47,18 +50,25 @@ pub(crate) fn goes_on(before: Option<&str>, now: Option<&str>) -> bool {
     }
 }
 
-/// The event time of the sources before a change, by their identities. `None`: unknown.
-pub(crate) type Before = BTreeMap<OperatorId, Option<String>>;
+/// For each source before a change, by its operator id, the identity of its event time. `None`: it had no
+/// event time, or the identity is unknown.
+pub(crate) type FormerIdentities = BTreeMap<OperatorId, Option<String>>;
 
-/// The sources of a plan that carries identities whose rows may only be late: event time has passed them by
-/// another expression, or before these sources existed. By their indices among the plan's parts, with the
-/// reason.
-pub(crate) fn late(plan: &Plan, before: &Before, tasks: &[&TaskState]) -> Result<BTreeMap<usize, String>> {
+/// The sources whose rows before some event time will be late, with the reason, by their indices in
+/// [`Plan::parts`]. Such a source is new, or its event time has changed. An operator that gets its rows and
+/// misses late ones has already reached that event time.
+///
+/// The plan must carry the operator ids of the plan before the change. `tasks` are snapshots of that plan.
+pub(crate) fn late_sources(
+    plan: &Plan,
+    before: &FormerIdentities,
+    tasks: &[&TaskState],
+) -> Result<BTreeMap<usize, String>> {
     let parts = plan.parts();
     let mut late = BTreeMap::new();
     for (place, part) in parts.iter().enumerate() {
         let PartSpec::Source(source) = part.spec else { continue };
-        // No row is late by processing time.
+        // By processing time no row is late.
         if source.watermark.as_ref().is_some_and(|watermark| watermark.by_clock) {
             continue;
         }
@@ -72,7 +82,7 @@ pub(crate) fn late(plan: &Plan, before: &Before, tasks: &[&TaskState]) -> Result
         let fired = parts.iter().filter(|part| reached.contains(&part.stage)).filter_map(|part| {
             let PartSpec::State(operator) = part.spec else { return None };
             operator.stateful().filter(|state| state.misses_late_rows())?;
-            fired(part.id, tasks)
+            min_watermark(part.id, tasks)
         });
         if let Some(fired) = fired.max() {
             let fired = instant_text(fired.0);
@@ -82,14 +92,15 @@ pub(crate) fn late(plan: &Plan, before: &Before, tasks: &[&TaskState]) -> Result
     Ok(late)
 }
 
-/// The event time of a state in all tasks, unless it is at the beginning or at the end.
-fn fired(id: OperatorId, tasks: &[&TaskState]) -> Option<EventTime> {
+/// The minimum watermark of a stateful operator over all tasks. `None`: its event time has not begun, or has
+/// ended.
+fn min_watermark(id: OperatorId, tasks: &[&TaskState]) -> Option<EventTime> {
     let operators = tasks.iter().flat_map(|task| &task.operators).filter(|operator| operator.number == id.number);
-    let reached = operators.map(|operator| EventTime(operator.watermark_ms)).min();
-    reached.filter(|reached| *reached > EventTime::MIN && *reached < EventTime::MAX)
+    let watermark = operators.map(|operator| EventTime(operator.watermark_ms)).min();
+    watermark.filter(|watermark| *watermark > EventTime::MIN && *watermark < EventTime::MAX)
 }
 
-/// The stages that rows of a stage reach, including itself.
+/// The stages that rows of a stage reach, including this stage. Rows of a side input are not followed.
 fn reached_from(plan: &Plan, stage: StageId) -> BTreeSet<StageId> {
     let mut reached = BTreeSet::from([stage]);
     for _ in &plan.exchanges {

@@ -1,4 +1,4 @@
-//! The job for a task's source and sink.
+//! What the source and the sink of a task can request from the job.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError, RwLock, RwLockReadGuard};
@@ -11,36 +11,38 @@ use tracing::info;
 
 use crate::task::control::Control;
 
-/// The [`Host`] of the tasks of an incarnation, and of later incarnations with the same open tables.
+/// The [`Host`] of a worker's tasks. A table that stays open when the plan changes keeps its host, so one
+/// host may serve several incarnations, one after the other.
 pub(crate) struct TaskHost {
     life: RwLock<HostLife>,
     /// The job's name.
     job: String,
     notices: Arc<Notices>,
     clock: Arc<dyn Clock>,
+    /// The lists that all tasks of the incarnation share, by key.
     agreed: Mutex<BTreeMap<String, Vec<String>>>,
-    /// Systems that do not answer.
+    /// The systems that do not answer, by name.
     outages: Mutex<BTreeMap<String, Outage>>,
 }
 
-/// The incarnation that tasks belong to.
+/// The part of a host that changes with the incarnation.
 pub(crate) struct HostLife {
     pub(crate) incarnation: Incarnation,
-    /// The epoch after which the incarnation resumes.
+    /// The epoch of the checkpoint that the incarnation resumes from; 0 without one.
     pub(crate) after: Epoch,
-    /// For a job with checkpoints.
+    /// The log that names the job's owner. `None`: the job takes no checkpoints.
     pub(crate) log: Option<Log>,
-    /// `None` between two plan versions.
+    /// `None` from the end of the tasks of one plan version to the start of those of the next.
     pub(crate) control: Option<Arc<Control>>,
-    /// Whether other workers have tasks: then the coordinator knows which list was found first.
+    /// Whether the coordinator is asked for a list that tasks share, because other workers may have tasks.
     pub(crate) asks: bool,
 }
 
-/// A system that does not answer.
+/// The outage of a system.
 pub(crate) struct Outage {
-    /// Number of tasks that have found it.
+    /// Number of tasks that the system does not answer now.
     tasks: u32,
-    /// When the first of them found it.
+    /// The beginning of the outage: the earliest time that a task has reported.
     since: Nanos,
 }
 
@@ -50,12 +52,14 @@ impl TaskHost {
         TaskHost { life, job: job.to_owned(), notices, clock, agreed, outages }
     }
 
-    /// The tasks have ended, and those of the next plan version follow.
+    /// The tasks have ended, and those of the next plan version will follow. Until they start, no request has
+    /// an effect.
     pub(crate) fn pass_on(&self) {
         self.life.write().unwrap_or_else(PoisonError::into_inner).control = None;
     }
 
-    /// The tasks of the next plan version have begun.
+    /// The tasks of the next plan version start, in the incarnation `life`. The lists of the former
+    /// incarnation are forgotten.
     pub(crate) fn go_on(&self, life: HostLife) {
         self.agreed.lock().unwrap_or_else(PoisonError::into_inner).clear();
         *self.life.write().unwrap_or_else(PoisonError::into_inner) = life;
@@ -142,7 +146,7 @@ impl Host for TaskHost {
     }
 }
 
-/// A repeated notice is logged when it is reported for the 1st, 2nd, 4th, 8th, ... time.
+/// Logs a notice. A repeated notice is logged when it is reported for the 1st, 2nd, 4th, 8th, ... time.
 pub(crate) fn log_notice(job: &str, Notice { number, times, text, .. }: &Notice) {
     if times.is_power_of_two() {
         info!(job, number, times, text, "notice");
@@ -157,9 +161,9 @@ mod tests {
     use super::*;
     use crate::task::mail::Unheard;
 
-    /// Any task may be the first to find an outage, and any the last to see its end.
+    /// Any task may be the first to report an outage, and any task the last to report its end.
     #[test]
-    fn an_outage_is_told_by_the_first_task_that_finds_it_and_its_end_by_the_last() {
+    fn the_first_task_reports_an_outage_and_the_last_one_its_end() {
         let clock = Arc::new(ManualClock::default());
         let control = Some(Control::new(Incarnation(1), Epoch(0), Arc::new(Unheard), Vec::new(), 1));
         let life = HostLife { incarnation: Incarnation(1), after: Epoch(0), log: None, control, asks: false };
@@ -173,10 +177,10 @@ mod tests {
         }
     }
 
-    /// A source that waits for rows much longer than the test may take ends its wait when the job stops, is
-    /// cancelled, or holds it.
+    /// The wait of a source for rows ends early when the job stops, when it is cancelled, when full sinks at
+    /// other workers hold the sources, and when a sink here is full.
     #[test]
-    fn a_source_that_waits_for_rows_is_interrupted() {
+    fn the_wait_of_a_source_for_rows_is_interrupted() {
         let changes: [fn(&Control, bool); 4] = [
             |control, _| control.grant(Group { first: Epoch(1), last: Epoch(3) }, Pace::Steady, Then::Stop, None),
             |control, _| control.cancel(),
@@ -191,7 +195,7 @@ mod tests {
                 drop(ends);
             };
             let thread = std::thread::Builder::new().name("source".into()).spawn(wait).expect("a thread");
-            // The first change may come before the wait has begun.
+            // The first change may come before the wait has begun, so changes are repeated.
             let mut changes = (0..60_000_u32).map(|number| change(&control, number % 2 == 1));
             let has_ended = |()| {
                 let pause = ended.recv_timeout(Duration::from_millis(1));
@@ -202,19 +206,20 @@ mod tests {
         }
     }
 
-    /// Sources wait for the sink, so they cut the epochs up to the next checkpoint at once.
+    /// While a sink is full, sources cut the epochs up to the next checkpoint early. If that checkpoint is
+    /// aborted, they cut all granted epochs early, because the next checkpoint then releases them.
     #[test]
-    fn a_full_sink_does_not_wait_for_a_checkpoint_that_was_given_up() {
+    fn a_full_sink_does_not_wait_for_an_aborted_checkpoint() {
         let control = Control::new(Incarnation(1), Epoch(0), Arc::new(Unheard), Vec::new(), 1);
         let group = |first, last| Group { first: Epoch(first), last: Epoch(last) };
         control.grant(group(1, 4), Pace::Steady, Then::Next, Some(Nanos(0)));
         control.set_full(true);
         control.grant(group(5, 8), Pace::Steady, Then::Next, None);
         let cuts_early = || (1..=9).filter(|epoch| control.cuts_early(Epoch(*epoch))).collect::<Vec<_>>();
-        assert_eq!(cuts_early(), [1, 2, 3, 4], "the next checkpoint comes without more epochs");
+        assert_eq!(cuts_early(), [1, 2, 3, 4], "the next checkpoint needs no later epochs");
         control.checkpoint_aborted(Epoch(4));
         assert_eq!(cuts_early(), [1, 2, 3, 4, 5, 6, 7, 8]);
-        assert!(control.is_checkpoint(Epoch(4)), "sources that have not cut it yet cut it alike");
+        assert!(control.is_checkpoint(Epoch(4)), "a source that cuts it later cuts it as a checkpoint too");
         control.grant(group(9, 12), Pace::Steady, Then::Next, Some(Nanos(0)));
         control.set_full(false);
         assert_eq!(cuts_early(), [0; 0]);
