@@ -1,9 +1,9 @@
-//! The state of operators with keys, whatever an operator keeps for a key.
+//! The state of operators with keys, of any kind of rows that an operator keeps for a key.
 //!
 //! A [`KeyedState`] has the keys and their ids, the operator's [`KeyedRows`], and everything that depends on
 //! both: snapshots, the time to live of keys, windows that fire, timers, rows that wait, and the disk for
-//! keys that do not fit into memory (`on_disk`). An operator asks it to [bring](KeyedState::bring) the keys
-//! of a batch into memory, and then changes their rows.
+//! keys that do not fit into memory (`on_disk`). An operator lets it [bring](KeyedState::bring) the keys of a
+//! batch into memory, and then changes their rows.
 
 mod changes;
 #[cfg(test)]
@@ -49,7 +49,7 @@ pub(crate) struct KeyedState<R> {
     pub(crate) key_types: Vec<DataType>,
     /// The operator's rows for the keys.
     pub(crate) rows: R,
-    /// How often keys and rows have been given new ids.
+    /// How often keys and rows have got new ids.
     pub(crate) renumbered: usize,
     /// The tables of `rows`, as they are in snapshots.
     shapes: Vec<StateShape>,
@@ -58,23 +58,28 @@ pub(crate) struct KeyedState<R> {
     pub(crate) times: Option<TimeToLive>,
     /// The windows of the keys, if a key column is a window.
     pub(crate) windows: Option<Windows>,
-    /// Keys of a firing window, read from the disk.
+    /// A state for the keys of a firing window that are only on the disk.
     slice: Option<Box<KeyedState<R>>>,
-    /// Rows that wait for event time before they change anything. Their table comes first.
+    /// Rows that wait for event time before they change anything. Their table is the first one in snapshots.
     pub(crate) waiting: Option<Waiting>,
-    /// Times at which the operator must process keys on the disk, and the hashes of keys that may be due.
+    /// Times at which the operator must process keys on the disk.
     pub(crate) timers: Option<Timers>,
+    /// Hashes of keys that may be due, in parts: their rows did not fit into memory at once. The last part is
+    /// loaded first.
     pub(crate) due: Vec<Vec<u64>>,
-    /// The event time that the operator has reached, and the one that it is about to reach.
+    /// The event time that the operator has reached.
     pub(crate) watermark: i64,
+    /// The event time that the operator is about to reach, while it processes waiting rows that are due.
     pub(crate) firing: Option<i64>,
+    /// Limit of the state in memory.
     pub(crate) bytes_max: usize,
-    /// Keys that do not fit into memory.
+    /// The disk for keys that do not fit into memory. `None`: all keys are in memory.
     pub(crate) disk: Option<OnDisk>,
-    /// Parts of a batch whose keys do not fit into memory at once.
+    /// Parts of batches whose keys do not fit into memory at once. The first part is processed next.
     pub(crate) divided: VecDeque<RecordBatch>,
-    /// The hashes and the ids of the keys of the last batch.
+    /// The hash of the key of each row of the last batch. Other methods reuse this memory.
     pub(crate) hashes: Vec<u64>,
+    /// The id of the key of each row of the last batch.
     pub(crate) ids: Vec<usize>,
 }
 
@@ -90,7 +95,7 @@ pub(crate) struct Keys {
 }
 
 impl Keys {
-    /// The first columns of rows of this schema.
+    /// Keys that are the first columns of this schema. They have no time to live, window or timers.
     pub(crate) fn first_of(schema: &Schema, keys: usize) -> Keys {
         let types = schema.fields().iter().take(keys).map(|field| field.data_type().clone()).collect();
         Keys { types, time_to_live_ms: None, window: None, wait_ms: None }
@@ -137,15 +142,16 @@ impl<R: KeyedRows> KeyedState<R> {
         self.disk.as_mut().map_or(Ok(()), OnDisk::restored)
     }
 
-    /// Loads the keys of rows into memory, with all of their rows: their ids are in `self.ids`. If they do
-    /// not fit at once, the tables are written to the disk, and the rows are returned in two parts, divided
-    /// by their keys: each part needs half of the keys.
+    /// Loads the keys of a batch, which has this number of rows, into memory with all rows of their state. If
+    /// they fit, returns `None`, and `self.ids` has the id of the key of each row.
+    ///
+    /// If they do not fit at once, everything in memory is written to the disk. Then this returns the indices
+    /// of the batch's rows in two parts. Each part has half of the keys, and must be brought on its own.
     pub(crate) fn bring(&mut self, keys: &[ArrayRef], rows: usize) -> Result<Option<[UInt64Array; 2]>> {
-        hash_keys(keys, rows, &mut self.hashes)?;
         let known = self.keys.len();
-        self.keys.intern(keys, &self.hashes, &mut self.ids)?;
-        self.windows.iter_mut().try_for_each(|windows| windows.add(&self.ids, keys))?;
-        self.rows.make_room(self.keys.len());
+        let (mut hashes, mut ids) = (std::mem::take(&mut self.hashes), std::mem::take(&mut self.ids));
+        self.add_keys(keys, rows, &mut hashes, &mut ids)?;
+        (self.hashes, self.ids) = (hashes, ids);
         if self.load(known)? {
             return Ok(None);
         }
@@ -154,7 +160,8 @@ impl<R: KeyedRows> KeyedState<R> {
         Ok(Some(halves))
     }
 
-    /// Keeps the two parts of a batch for later.
+    /// Puts the rows of a batch into [`KeyedState::divided`], in the two parts that [`KeyedState::bring`] has
+    /// returned. They are processed before the parts that are there.
     pub(crate) fn divide(&mut self, batch: &RecordBatch, halves: &[UInt64Array; 2]) -> Result<()> {
         for half in halves.iter().rev() {
             self.divided.push_front(take_record_batch(batch, half)?);
@@ -162,8 +169,8 @@ impl<R: KeyedRows> KeyedState<R> {
         Ok(())
     }
 
-    /// Reads the keys of `self.ids` that are new in the table, from the id `known` on, from the disk. Returns
-    /// false if they do not fit into memory at once.
+    /// Reads the rows of the new keys among `self.ids` from the disk: of the keys with an id from `known` on.
+    /// Returns false if they do not fit into memory at once.
     fn load(&mut self, known: usize) -> Result<bool> {
         let Some(disk) = self.disk.as_ref().filter(|disk| !disk.is_empty()) else { return Ok(true) };
         let windows = self.windows.as_ref();
@@ -174,8 +181,8 @@ impl<R: KeyedRows> KeyedState<R> {
         Ok(true)
     }
 
-    /// Takes rows of each table of the disk. Only keys with an id from `known` on get them: they have no
-    /// others.
+    /// Inserts rows that were read from the disk, of each table. Only keys with an id from `known` on get
+    /// rows: the other keys were in memory before, with all of their rows.
     fn load_rows(&mut self, tables: &[RecordBatch], known: usize) -> Result<()> {
         for (table, rows) in tables.iter().enumerate().filter(|(_, rows)| rows.num_rows() > 0) {
             let mut ids = self.intern(rows)?;
@@ -200,7 +207,9 @@ impl<R: KeyedRows> KeyedState<R> {
         }
     }
 
-    /// The rows of a table that have the time of their key, with their keys.
+    /// Filters rows of a table and the ids of their keys. A row is left out if its time is not that of its
+    /// key: it belongs to an earlier life of the key, which has expired. Without a time to live, all rows
+    /// stay.
     pub(crate) fn living(&self, ids: Vec<usize>, rows: RecordBatch) -> Result<(Vec<usize>, RecordBatch)> {
         match &self.times {
             Some(times) => times.living(ids, &rows),
@@ -208,15 +217,21 @@ impl<R: KeyedRows> KeyedState<R> {
         }
     }
 
-    /// The ids of the keys of rows of state.
+    /// Adds the new ones among the keys of rows of state. Returns the id of the key of each row.
     pub(crate) fn intern(&mut self, rows: &RecordBatch) -> Result<Vec<usize>> {
-        let (keys, mut ids) = (&rows.columns()[..self.key_types.len()], Vec::new());
-        let mut hashes = Vec::new();
-        hash_keys(keys, rows.num_rows(), &mut hashes)?;
-        self.keys.intern(keys, &hashes, &mut ids)?;
-        self.windows.iter_mut().try_for_each(|windows| windows.add(&ids, keys))?;
-        self.rows.make_room(self.keys.len());
+        let (mut hashes, mut ids) = (Vec::new(), Vec::new());
+        self.add_keys(&rows.columns()[..self.key_types.len()], rows.num_rows(), &mut hashes, &mut ids)?;
         Ok(ids)
+    }
+
+    /// Adds the new ones among the keys of rows. `hashes` and `ids` get the hash and the id of the key of
+    /// each row.
+    fn add_keys(&mut self, keys: &[ArrayRef], rows: usize, hashes: &mut Vec<u64>, ids: &mut Vec<usize>) -> Result<()> {
+        hash_keys(keys, rows, hashes)?;
+        self.keys.intern(keys, hashes, ids)?;
+        self.windows.iter_mut().try_for_each(|windows| windows.add(ids, keys))?;
+        self.rows.make_room(self.keys.len());
+        Ok(())
     }
 
     /// Reads the next keys that may be due from the disk. Returns false if there are none.
@@ -227,7 +242,7 @@ impl<R: KeyedRows> KeyedState<R> {
         match disk.look_up(hashes.clone())? {
             Some(tables) => self.load_rows(&tables, self.keys.len())?,
             None => {
-                // The tables are written to the disk, and the next attempt loads half of the keys.
+                // Everything in memory is written to the disk, and the next attempt loads half of the keys.
                 let half = hashes.split_off(hashes.len() / 2);
                 self.due.extend([half, hashes]);
                 self.put_away()?;
@@ -236,7 +251,8 @@ impl<R: KeyedRows> KeyedState<R> {
         Ok(true)
     }
 
-    /// Writes all changes to the disk, and empties the tables.
+    /// Writes the changes of all keys in memory to the disk, with the timers of these keys. Then removes
+    /// everything from memory.
     pub(crate) fn put_away(&mut self) -> Result<()> {
         if self.timers.is_some() {
             let (times, keys): (Vec<i64>, Vec<usize>) = self.rows.timers()?.into_iter().unzip();
@@ -274,7 +290,7 @@ impl<R: KeyedRows> KeyedState<R> {
         Ok(true)
     }
 
-    /// Tells the disk which rows are no longer needed.
+    /// Tells the disk which rows of each table are needed from now on. The disk drops the others.
     pub(crate) fn forget_away(&mut self) {
         let Some(disk) = &mut self.disk else { return };
         let first_written = self.times.as_ref().map(TimeToLive::first_needed);
@@ -283,14 +299,16 @@ impl<R: KeyedRows> KeyedState<R> {
         }
     }
 
+    /// The size of the state in memory, without rows that wait.
     pub(crate) fn size_bytes(&self) -> usize {
         let times = self.times.as_ref().map_or(0, TimeToLive::size_bytes);
         let windows = self.windows.as_ref().map_or(0, Windows::size_bytes);
         self.keys.size_bytes() + self.rows.size_bytes() + times + windows
     }
 
-    /// Writes the tables to the disk if they, with `more_bytes`, exceed the limit. Returns whether it did.
-    /// Without a disk, exceeding the limit is an error.
+    /// With a disk: [puts everything away](KeyedState::put_away) if the state in memory and `more_bytes`
+    /// together take more than a share of the limit. Returns whether it did. It is an error if they exceed
+    /// the limit itself, with or without a disk.
     pub(crate) fn keep_to_size(&mut self, more_bytes: usize) -> Result<bool> {
         let bytes = self.size_bytes() + more_bytes;
         let Some(disk) = &self.disk else {
@@ -304,7 +322,7 @@ impl<R: KeyedRows> KeyedState<R> {
         Ok(is_full)
     }
 
-    /// Does a small step of the disk's maintenance, after each batch.
+    /// Does a step of maintenance of the timers and of the disk, after each batch.
     pub(crate) fn work(&mut self) -> Result<()> {
         self.timers.as_mut().map_or(Ok(()), Timers::work)?;
         self.disk.as_mut().map_or(Ok(()), OnDisk::work)
@@ -332,18 +350,18 @@ pub(crate) fn check_size(bytes: usize, max: usize) -> Result<()> {
 /// The column of the numbers of snapshots. A row replaces rows of the same key with lower numbers.
 pub(crate) const SNAPSHOT: &str = "$snapshot";
 
-/// A column of numbers of a state.
+/// A BIGINT NOT NULL column of a state.
 pub(crate) fn number(name: &str) -> Field {
     Field::new(name, DataType::Int64, false)
 }
 
-/// A column of numbers of rows of state.
+/// The values of a BIGINT column of a state.
 pub(crate) fn numbers(state: &[ArrayRef], column: usize) -> Result<&Int64Array> {
     let numbers = state.get(column).and_then(|column| column.as_primitive_opt::<Int64Type>());
     numbers.ok_or_else(|| Error::internal(format!("column {column} of a state is not BIGINT")))
 }
 
-/// Checks that rows of a snapshot have the columns of the state.
+/// Checks that rows of a snapshot have columns of the same types as the state.
 pub(crate) fn check_columns(then: &Schema, now: &Schema) -> Result<()> {
     let mut pairs = then.fields().iter().zip(now.fields());
     if then.fields().len() == now.fields().len()

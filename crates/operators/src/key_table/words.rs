@@ -1,15 +1,19 @@
-//! Keys of one machine word.
+//! A hash table whose keys are one machine word each.
 
 use super::{Ids, MISSING, Probe, prefer_huge_pages, prefetch};
 
-/// Linear probing over packed slots. At most an eighth full while the table fits into the nearest caches,
-/// where a mispredicted branch costs more than a miss; beyond that at most half full.
+/// Finds the ids of keys by linear probing over packed slots.
+///
+/// While the table fits into a near cache, at most one slot in eight is used. There a mispredicted branch
+/// costs more than a cache miss, and the first slot that is probed nearly always decides. In a larger table,
+/// at most one slot in two is used.
 pub(super) struct WordTable {
     slots: Vec<Slot>,
+    /// Number of slots with a key.
     used: usize,
 }
 
-/// Packed: a large table has two to four slots for each key.
+/// A key and its id, packed into 12 bytes instead of 16. A large table has two to four slots for each key.
 #[derive(Clone, Copy)]
 #[repr(C, packed(4))]
 struct Slot {
@@ -19,7 +23,7 @@ struct Slot {
 
 const EMPTY: Slot = Slot { key: 0, id: MISSING };
 const INITIAL_SLOTS: usize = 1 << 9;
-/// Up to this number of slots, at most one in eight is used.
+/// Up to this number of slots (48 KiB), at most one in eight is used.
 const SPARSE_SLOTS: usize = 1 << 12;
 
 impl Default for WordTable {
@@ -29,22 +33,25 @@ impl Default for WordTable {
 }
 
 impl WordTable {
+    /// Size of the slots in bytes.
     pub(super) fn size_bytes(&self) -> usize {
         self.slots.len() * size_of::<Slot>()
     }
 
-    /// The key of each id below `len`; 0 for ids that are not in this table.
+    /// The key of each id below `len`. 0 for an id without a slot, which is that of the null key.
     pub(super) fn keys(&self, len: usize) -> Vec<u64> {
         let mut keys = vec![0; len];
         self.slots.iter().filter(|s| s.id != MISSING).for_each(|s| keys[s.id as usize] = s.key);
         keys
     }
 
+    /// Removes all keys and keeps the memory.
     pub(super) fn clear(&mut self) {
         self.slots.fill(EMPTY);
         self.used = 0;
     }
 
+    /// Adds a key in a free slot. Returns its id, which is the next one.
     #[inline]
     fn insert(&mut self, index: usize, key: u64, ids: &mut Ids) -> u32 {
         let id = ids.next();
@@ -57,6 +64,7 @@ impl WordTable {
         id
     }
 
+    /// Doubles the number of slots.
     #[cold]
     fn grow(&mut self) {
         let old = std::mem::take(&mut self.slots);
@@ -79,7 +87,8 @@ fn empty_slots(count: usize) -> Vec<Slot> {
     slots
 }
 
-/// A key's hash is a function of the key, so slots do not store it.
+/// The hash of a key in the table, as [`hash_keys`](crate::key_hash::hash_keys) computes it. It is computed
+/// again when the table grows, so slots do not store it.
 fn rehash(key: u64) -> u64 {
     anabranch_model::hash_u64(anabranch_model::HASH_SEED, key)
 }
