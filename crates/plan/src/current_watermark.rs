@@ -10,7 +10,7 @@ use datafusion_common::{Result, not_impl_err};
 use datafusion_expr::expr::ScalarFunction;
 use datafusion_expr::{ColumnarValue, Expr, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature, Volatility, cast};
 
-use crate::event_time::{EventTime, event_time_of};
+use crate::event_time::{TimeAttribute, time_attribute_of};
 use crate::place::through;
 use crate::rel::Rel;
 use crate::rewrite::change_expressions;
@@ -109,7 +109,7 @@ fn check_call(expr: Expr, inputs: &[Rel]) -> Result<Transformed<Expr>> {
     let [Expr::Column(column)] = call.args.as_slice() else { return Err(through(no_event_time())) };
     let mut places = inputs.iter().filter_map(|input| Some((input, input.columns().find(column)?)));
     let Some((input, index)) = places.next() else { return Ok(Transformed::no(expr)) };
-    let is_event_time = matches!(event_time_of(input, index), Some(EventTime::Record | EventTime::Window));
+    let is_event_time = matches!(time_attribute_of(input, index), Some(TimeAttribute::Record | TimeAttribute::Window));
     let DataType::Timestamp(_, zone) = input.columns().field(index).data_type() else {
         return Err(through(no_event_time()));
     };

@@ -1,9 +1,10 @@
-//! Finds the event times of a query: columns that a watermark accompanies.
+//! Finds the time attributes of a query: its columns of event time, which a watermark accompanies, and its
+//! columns of processing time.
 //!
-//! The planner marks a table's event-time column and passes the mark on with the column, even where the
-//! watermark no longer accompanies the rows: in the rows of a join's static side, and in the results of an
-//! aggregation, which are emitted when their window ends. So this module traces a marked column to its
-//! origin.
+//! The planner marks the event-time column of a table, and passes the mark on with the column. A column keeps
+//! the mark even where the watermark no longer accompanies its rows. Such rows are those of the static side
+//! of a join, and the results of an aggregation, which are emitted when their windows end. So this module
+//! traces a column to its origin.
 
 use datafusion_expr::utils::grouping_set_to_exprlist;
 use datafusion_expr::{Expr, JoinType};
@@ -14,76 +15,79 @@ use crate::rel::{Aggregate, Filter, Join, Over, Project, Rel};
 use crate::table::static_sides;
 use crate::window_assign::{EVENT_TIME, WINDOW_COLUMNS};
 
-/// The origin of an event time.
+/// The origin of a time attribute.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum EventTime {
-    /// The records, or windows of earlier rows.
+pub(crate) enum TimeAttribute {
+    /// The event time of a record, or `window_time` of an earlier window of event time.
     Record,
-    /// `window_time` of the rows' windows. It stays an event time in an aggregation.
+    /// `window_time` of the row's window of event time.
     Window,
-    /// `PROCTIME()` of the records.
+    /// `PROCTIME()` of a record, or `window_time` of an earlier window of processing time.
     Processing,
-    /// `window_time` of windows of processing time.
+    /// `window_time` of the row's window of processing time.
     ProcessingWindow,
 }
 
-impl EventTime {
-    /// Whether it stays an event time where rows are emitted at the end of their windows.
+impl TimeAttribute {
+    /// Whether it stays a time attribute where rows are emitted at the ends of their windows, such as in an
+    /// aggregation.
     fn is_of_window(self) -> bool {
-        matches!(self, EventTime::Window | EventTime::ProcessingWindow)
+        matches!(self, TimeAttribute::Window | TimeAttribute::ProcessingWindow)
     }
 
-    pub(crate) fn by_clock(self) -> bool {
-        matches!(self, EventTime::Processing | EventTime::ProcessingWindow)
+    pub(crate) fn is_processing_time(self) -> bool {
+        matches!(self, TimeAttribute::Processing | TimeAttribute::ProcessingWindow)
     }
 
-    fn of_records(self) -> EventTime {
-        if self.by_clock() { EventTime::Processing } else { EventTime::Record }
+    /// What it is after rows are assigned to new windows: a time of records.
+    fn of_records(self) -> TimeAttribute {
+        if self.is_processing_time() { TimeAttribute::Processing } else { TimeAttribute::Record }
     }
 }
 
-/// The kind of event time of a column. `None`: it is none.
-pub(crate) fn event_time_of(plan: &Rel, index: usize) -> Option<EventTime> {
+/// The time attribute that a column of a plan is. `None`: it is none.
+pub(crate) fn time_attribute_of(plan: &Rel, index: usize) -> Option<TimeAttribute> {
     match plan {
         Rel::Project(projection) => of_projection(projection, index),
         Rel::Filter(filter) => {
-            // A top-N emits rows when others replace them, so their processing time changes, unless they are
-            // the first rows by processing time. A top-N of windows emits rows when the windows end.
-            let stays = |time: &EventTime| {
-                let of_window = numbered(&filter.input).is_some_and(numbers_windows);
-                time.is_of_window() || !of_window && !time.by_clock() || are_first_by_time(filter)
+            // A top-N of windows emits rows at the ends of their windows. Another top-N retracts rows, and a
+            // row and its retraction have different processing times. The first row of each key is never
+            // retracted.
+            let stays = |time: &TimeAttribute| {
+                let of_window = over_below(&filter.input).is_some_and(numbers_rows_of_windows);
+                time.is_of_window() || !of_window && !time.is_processing_time() || keeps_first_by_time(filter)
             };
-            event_time_of(&filter.input, index).filter(|time| bounded_number(filter).is_none() || stays(time))
+            time_attribute_of(&filter.input, index).filter(|time| bounded_number(filter).is_none() || stays(time))
         }
-        Rel::Sort(sort) => event_time_of(&sort.input, index),
-        Rel::Limit(limit) => event_time_of(&limit.input, index),
+        Rel::Sort(sort) => time_attribute_of(&sort.input, index),
+        Rel::Limit(limit) => time_attribute_of(&limit.input, index),
         // The optimizer found that the query has no rows.
         Rel::Values(values) => {
             let is_marked = values.columns.field(index).metadata().contains_key(EVENT_TIME);
-            (is_marked && values.rows.is_empty()).then_some(EventTime::Record)
+            (is_marked && values.rows.is_empty()).then_some(TimeAttribute::Record)
         }
-        Rel::Unnest(unnest) if index < unnest.input.width() => event_time_of(&unnest.input, index),
-        Rel::Temporal(join) if index < join.left.width() => event_time_of(&join.left, index),
+        Rel::Unnest(unnest) if index < unnest.input.width() => time_attribute_of(&unnest.input, index),
+        Rel::Temporal(join) if index < join.left.width() => time_attribute_of(&join.left, index),
         Rel::Assign(assign) => {
             let inputs = assign.input.width();
             match index.checked_sub(inputs) {
-                None => event_time_of(&assign.input, index).map(EventTime::of_records),
+                None => time_attribute_of(&assign.input, index).map(TimeAttribute::of_records),
                 Some(column) => {
-                    let kind = if assign.by_clock { EventTime::ProcessingWindow } else { EventTime::Window };
+                    let kind = if assign.by_clock { TimeAttribute::ProcessingWindow } else { TimeAttribute::Window };
                     (WINDOW_COLUMNS.get(column) == Some(&"window_time")).then_some(kind)
                 }
             }
         }
         Rel::Aggregate(aggregate) => of_aggregate(aggregate, index),
-        Rel::Distinct(distinct) => event_time_of(&distinct.input, index).filter(|time| time.is_of_window()),
-        Rel::Over(window) if index < window.input.width() => event_time_of(&window.input, index),
+        Rel::Distinct(distinct) => time_attribute_of(&distinct.input, index).filter(|time| time.is_of_window()),
+        Rel::Over(window) if index < window.input.width() => time_attribute_of(&window.input, index),
         Rel::Join(join) => of_join(join, index),
         Rel::Union(union) => {
-            let all = union.inputs.iter().map(|input| event_time_of(input, index)).collect::<Option<Vec<_>>>()?;
-            let by_clock = all.iter().filter(|time| time.by_clock()).count();
-            match by_clock {
-                0 => Some(EventTime::Record),
-                inputs if inputs == all.len() => Some(EventTime::Processing),
+            let all = union.inputs.iter().map(|input| time_attribute_of(input, index)).collect::<Option<Vec<_>>>()?;
+            let processing_times = all.iter().filter(|time| time.is_processing_time()).count();
+            match processing_times {
+                0 => Some(TimeAttribute::Record),
+                inputs if inputs == all.len() => Some(TimeAttribute::Processing),
                 _ => None,
             }
         }
@@ -91,22 +95,23 @@ pub(crate) fn event_time_of(plan: &Rel, index: usize) -> Option<EventTime> {
     }
 }
 
-/// Whether a filter keeps the first row of each key in the order of a time.
-fn are_first_by_time(filter: &Filter) -> bool {
-    bounded_number(filter).is_some_and(|(limit, _)| limit == 1) && numbered(&filter.input).and_then(first_by).is_some()
+/// Whether a filter passes only the first row of each key by a time attribute (`ROW_NUMBER() = 1`).
+fn keeps_first_by_time(filter: &Filter) -> bool {
+    bounded_number(filter).is_some_and(|(limit, _)| limit == 1)
+        && over_below(&filter.input).and_then(first_by).is_some()
 }
 
-/// The numbering below a filter on row numbers.
-fn numbered(plan: &Rel) -> Option<&Over> {
+/// The `OVER` operator of a plan, below projections. Below a filter on row numbers it computes these.
+fn over_below(plan: &Rel) -> Option<&Over> {
     match plan {
         Rel::Over(window) => Some(window),
-        Rel::Project(projection) => numbered(&projection.input),
+        Rel::Project(projection) => over_below(&projection.input),
         _ => None,
     }
 }
 
-/// Whether a column of a window is a partition key of the numbering.
-fn numbers_windows(window: &Over) -> bool {
+/// Whether `ROW_NUMBER` numbers the rows of each window: its partition keys include a column of the window.
+fn numbers_rows_of_windows(window: &Over) -> bool {
     fn is_of_window(plan: &Rel, index: usize) -> bool {
         match plan {
             Rel::Project(projection) => match &projection.exprs[index] {
@@ -133,44 +138,47 @@ fn numbers_windows(window: &Over) -> bool {
     })
 }
 
-fn of_projection(projection: &Project, index: usize) -> Option<EventTime> {
+fn of_projection(projection: &Project, index: usize) -> Option<TimeAttribute> {
     let expr = projection.exprs.get(index)?;
     // Event times originate in the projection of a declared table.
     if projection.event_time == Some(projection.columns.id(index)) {
-        return Some(EventTime::Record);
+        return Some(TimeAttribute::Record);
     }
     if is_call(expr) {
-        return Some(EventTime::Processing);
+        return Some(TimeAttribute::Processing);
     }
     of_column(expr, &projection.input)
 }
 
-fn of_aggregate(aggregate: &Aggregate, index: usize) -> Option<EventTime> {
+fn of_aggregate(aggregate: &Aggregate, index: usize) -> Option<TimeAttribute> {
     // Each grouping set has the columns of the window.
     let keys = grouping_set_to_exprlist(&aggregate.group_expr).ok()?;
     let key = *keys.get(index)?;
     of_column(key, &aggregate.input).filter(|time| time.is_of_window())
 }
 
-/// The static side of a join does not keep its order. The sides of a join of two streams keep it if the
-/// condition bounds the distance of their event times, which lowering checks.
-fn of_join(join: &Join, index: usize) -> Option<EventTime> {
+/// The time attribute that a column of a join is.
+///
+/// A column of the static side is none, because the rows of the join are emitted in the order of the other
+/// side. A RIGHT JOIN of a stream with a static right side has none. A column of a join of two streams is one
+/// if the condition bounds the distance of the event times of both sides. Lowering checks this.
+fn of_join(join: &Join, index: usize) -> Option<TimeAttribute> {
     let left = join.left.width();
     let (left_static, right_static) = static_sides(&join.left, &join.right);
     let of_streams = !left_static && !right_static;
     let keeps_left = of_streams || right_static && join.join_type != JoinType::Right;
     let keeps_right = of_streams || left_static && !keeps_left;
     match join.join_type {
-        JoinType::RightSemi | JoinType::RightAnti => event_time_of(&join.right, index),
-        _ if index < left && keeps_left => event_time_of(&join.left, index),
-        _ if index >= left && keeps_right => event_time_of(&join.right, index - left),
+        JoinType::RightSemi | JoinType::RightAnti => time_attribute_of(&join.right, index),
+        _ if index < left && keeps_left => time_attribute_of(&join.left, index),
+        _ if index >= left && keeps_right => time_attribute_of(&join.right, index - left),
         _ => None,
     }
 }
 
-fn of_column(expr: &Expr, input: &Rel) -> Option<EventTime> {
+fn of_column(expr: &Expr, input: &Rel) -> Option<TimeAttribute> {
     match expr {
-        Expr::Column(column) => event_time_of(input, input.columns().find(column)?),
+        Expr::Column(column) => time_attribute_of(input, input.columns().find(column)?),
         _ => None,
     }
 }

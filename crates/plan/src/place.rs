@@ -290,14 +290,17 @@ fn schema_error(error: &SchemaError) -> Error {
             Error::user(format!("column '{}' is in more than one table", field.name()))
                 .remedy(format!("write it with its table: t.{}", field.name()))
         }
-        SchemaError::DuplicateQualifiedField { qualifier, .. } => {
-            Error::user(format!("two tables of one FROM are called '{}'", qualifier.table()))
-                .remedy(format!("give one another name: FROM {0} AS a, {0} AS b", qualifier.table()))
-        }
+        SchemaError::DuplicateQualifiedField { qualifier, .. } => same_name(qualifier.table()),
         SchemaError::DuplicateUnqualifiedField { name } => {
             Error::user(format!("two columns have the name '{name}'")).remedy("give one another name with AS")
         }
     }
+}
+
+/// The error for two tables of one FROM with the same name or alias.
+pub(crate) fn same_name(name: &str) -> Error {
+    Error::user(format!("two tables of one FROM have the name '{name}'"))
+        .remedy("give each its own alias: FROM t1 AS a, t2 AS b")
 }
 
 /// The error for an unknown column. `written`: the whole name. `last`: its last part. `known`: the known

@@ -12,7 +12,7 @@ use datafusion_expr::{Expr, ExprSchemable};
 use datafusion_sql::sqlparser::ast::{self as ast, Join, JoinConstraint, JoinOperator, TableFactor, TableVersion};
 
 use crate::bind::{Binder, Env, Names, Rows};
-use crate::event_time::{EventTime, event_time_of};
+use crate::event_time::{TimeAttribute, time_attribute_of};
 use crate::lower::version_key;
 use crate::maps::shown;
 use crate::place::through;
@@ -102,7 +102,7 @@ fn is_processing_time(time: &Expr, plan: &Rel) -> bool {
     match time {
         Expr::Column(column) => {
             let index = plan.columns().find(column);
-            index.is_some_and(|index| event_time_of(plan, index) == Some(EventTime::Processing))
+            index.is_some_and(|index| time_attribute_of(plan, index) == Some(TimeAttribute::Processing))
         }
         other => is_call(other),
     }
@@ -148,7 +148,7 @@ pub(crate) fn plan_temporal_join(rows: Rows, mut join: Join, binder: &Binder<'_>
         }
     };
     let mut rows = Rows { plan: Rel::Temporal(node), items };
-    rows.pad();
+    rows.refresh_fields();
     Ok(rows)
 }
 

@@ -18,7 +18,7 @@ use self::functions::{Lengths, table_functions};
 pub(crate) use self::functions::{WindowFunction, group_functions};
 use crate::bind::{Binder, Env, Names, Rows, Scope};
 use crate::dialect::parts_of_partitioned;
-use crate::event_time::{EventTime, event_time_of};
+use crate::event_time::{TimeAttribute, time_attribute_of};
 use crate::place::{at, through};
 use crate::rel::Rel;
 use crate::window_assign::{EVENT_TIME, WINDOW_COLUMNS, WindowAssign};
@@ -237,8 +237,8 @@ fn event_time(
     let Expr::Column(of) = &time else { return Err(through(no_column(function, column))) };
     let field = input.columns().field_from_column(of)?;
     let index = input.columns().place(of).map_err(through)?;
-    let kind = event_time_of(input, index);
-    if kind.is_some_and(EventTime::by_clock) {
+    let kind = time_attribute_of(input, index);
+    if kind.is_some_and(TimeAttribute::is_processing_time) {
         return Ok((time, true));
     }
     if !field.metadata().contains_key(EVENT_TIME) || !matches!(field.data_type(), DataType::Timestamp(..)) {

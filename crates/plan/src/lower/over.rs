@@ -23,7 +23,7 @@ use super::over_checks::check_precision;
 use super::rank::key_name;
 use super::stream::{LogicalColumn, Stream};
 use super::{Lowering, Needed, columns_of};
-use crate::event_time::event_time_of;
+use crate::event_time::time_attribute_of;
 use crate::functions::ROW_NUMBER;
 use crate::maps::shown;
 use crate::place::planning_error;
@@ -182,7 +182,7 @@ fn calls(window: &Over, needed: &Needed) -> Result<Vec<Call>> {
 /// Whether a time in ORDER BY is processing time. `None`: it is no event time either.
 pub(super) fn is_by_clock(time: &Logical, input: &Rel, index: &Columns) -> Option<bool> {
     match time {
-        Logical::Column(column) => event_time_of(input, index.find(column)?).map(|time| time.by_clock()),
+        Logical::Column(column) => time_attribute_of(input, index.find(column)?).map(|time| time.is_processing_time()),
         call => is_call(call).then_some(true),
     }
 }

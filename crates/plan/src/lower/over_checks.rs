@@ -5,7 +5,7 @@ use arrow::datatypes::{DataType, TimeUnit};
 use datafusion_expr::{Expr as Logical, ExprSchemable, WindowFunctionDefinition};
 
 use super::over::call;
-use crate::event_time::{EventTime, event_time_of};
+use crate::event_time::{TimeAttribute, time_attribute_of};
 use crate::maps::shown;
 use crate::place::planning_error;
 use crate::rel::{Columns, Over};
@@ -35,7 +35,7 @@ pub(super) fn check_precision(time: &Logical, window: &Over, index: &Columns) ->
     };
     let Logical::Column(column) = time else { return Ok(()) };
     // Windows end at whole milliseconds.
-    if index.find(column).and_then(|column| event_time_of(&window.input, column)) != Some(EventTime::Record) {
+    if index.find(column).and_then(|column| time_attribute_of(&window.input, column)) != Some(TimeAttribute::Record) {
         return Ok(());
     }
     let name = shown(time);

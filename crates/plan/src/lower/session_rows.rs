@@ -1,5 +1,9 @@
-//! Rows of sessions that are not aggregated by the session's keys: they wait for the end of the session in a
-//! list beside the session's bounds, and leave with these.
+//! Holds rows until their sessions end, because the bounds of a session are known only then. An aggregate
+//! collects the rows of each session in a list. At the end of the session the rows leave, with its bounds as
+//! columns.
+//!
+//! An aggregation of append-only rows by session and by exactly the session's keys needs none of this: its
+//! operator finds the sessions itself.
 
 use std::collections::BTreeSet;
 
@@ -20,13 +24,14 @@ use crate::window_assign::WINDOW_COLUMNS;
 const SESSIONS: &str = "sessions";
 
 impl Stream {
-    /// The sessions of the rows, if their bounds are not known yet.
+    /// The sessions of the rows, if there are any and their bounds are not known yet.
     pub(super) fn open_sessions(&self) -> Option<&Windowed> {
-        self.window.as_ref().filter(|of| !of.has_columns && matches!(of.window, Window::Session { .. }))
+        let is_open = |windowed: &&Windowed| !windowed.has_columns && matches!(windowed.window, Window::Session { .. });
+        self.window.as_ref().filter(is_open)
     }
 
-    /// Whether an aggregation groups by session and by the session's keys, and reads nothing else of the
-    /// sessions.
+    /// Whether an aggregation can be computed without the bounds of sessions: it groups by session and by
+    /// exactly the session's keys, and reads window columns nowhere else. Also true if no bounds are unknown.
     fn groups_sessions(&mut self, aggregate: &Aggregate, below: &Columns) -> Result<bool> {
         let Some(Windowed { partition, .. }) = self.open_sessions().cloned() else { return Ok(true) };
         let is_of_window =
@@ -37,22 +42,26 @@ impl Stream {
             return Ok(false);
         }
         let keys = keys.into_iter().map(|key| self.expr(key, below)).collect::<Result<Vec<_>>>()?;
-        let is_divided = |key: &Expr| partition.iter().any(|of| of.expr == *key);
-        Ok(partition.iter().all(|of| keys.contains(&of.expr)) && keys.iter().all(is_divided))
+        let is_of_session = |key: &Expr| partition.iter().any(|own| own.expr == *key);
+        Ok(partition.iter().all(|own| keys.contains(&own.expr)) && keys.iter().all(is_of_session))
     }
 }
 
 impl Lowering<'_> {
-    /// Holds rows until their sessions end, unless they are append-only and aggregated by session.
+    /// Prepares rows for an aggregation: holds them until their sessions end, unless they are append-only and
+    /// aggregated by session and by exactly the session's keys.
     pub(super) fn sessions_for(&mut self, aggregate: &Aggregate, below: &Columns, stream: Stream) -> Result<Stream> {
         let mut stream = stream;
-        let are_open = stream.weight.is_some() && stream.open_sessions().is_some();
-        if stream.groups_sessions(aggregate, below)? && !are_open { Ok(stream) } else { self.session_rows(stream) }
+        let updates_sessions = stream.weight.is_some() && stream.open_sessions().is_some();
+        match stream.groups_sessions(aggregate, below)? && !updates_sessions {
+            true => Ok(stream),
+            false => self.session_rows(stream),
+        }
     }
 
-    /// Holds rows until their sessions end.
+    /// Holds rows until their sessions end. The rows then have the bounds of their sessions as columns.
     pub(super) fn session_rows(&mut self, mut stream: Stream) -> Result<Stream> {
-        self.check_sessions(&stream)?;
+        self.check_emission(&stream)?;
         stream.stamps.clear();
         stream.materialize();
         let windowed = stream.window.take().ok_or_else(|| Error::internal("rows without sessions"))?;
@@ -85,14 +94,14 @@ impl Lowering<'_> {
         next.physical = bounds.into_iter().chain(rows.iter().map(|field| field.as_ref().clone())).collect();
         next.columns = columns;
         next.times.clear();
-        for (place, column) in next.columns.iter_mut().enumerate() {
+        for (index, column) in next.columns.iter_mut().enumerate() {
             column.value = match (&column.value, column.window) {
-                (Some(Expr::Column(of)), _) => Some(Expr::Column(of + WINDOW_COLUMNS.len())),
-                (_, Some(of)) => Some(windowed.value(of, Expr::Column(of as usize), &column.data_type)),
+                (Some(Expr::Column(physical)), _) => Some(Expr::Column(physical + WINDOW_COLUMNS.len())),
+                (_, Some(bound)) => Some(windowed.value(bound, Expr::Column(bound as usize), &column.data_type)),
                 _ => None,
             };
-            next.times.extend(column.window.and_then(|of| Some((place, windowed.lag_ms(of)?))));
-            column.window = column.window.and_then(|of| of.with_values(windowed.window));
+            next.times.extend(column.window.and_then(|bound| Some((index, windowed.lag_ms(bound)?))));
+            column.window = column.window.and_then(|bound| bound.with_values(windowed.window));
         }
         let time = Expr::Column(WindowColumn::Time as usize);
         next.window = Some(windowed.with_columns(time));
@@ -101,13 +110,15 @@ impl Lowering<'_> {
         Ok(next)
     }
 
-    /// Refuses options without effect.
-    fn check_sessions(&self, stream: &Stream) -> Result<()> {
-        let ends = stream.bounded && self.mode != RuntimeMode::Streaming;
-        if self.table.emission.is_none() || ends { Ok(()) } else { Err(emitted_once()) }
+    /// Refuses the options that emit results before the end of a window or after it. On a bounded stream they
+    /// have no effect, unless streaming mode is set.
+    fn check_emission(&self, stream: &Stream) -> Result<()> {
+        let is_final = stream.bounded && self.mode != RuntimeMode::Streaming;
+        if self.table.emission.is_none() || is_final { Ok(()) } else { Err(emitted_once()) }
     }
 }
 
+/// The error of a session whose results are to be emitted early or again.
 pub(super) fn emitted_once() -> Error {
     Error::user("results of a session are emitted once, at its end")
         .remedy("leave out 'table.exec.emit.allow-lateness' and 'table.exec.emit.early-fire.enabled' for this job")
@@ -116,14 +127,17 @@ pub(super) fn emitted_once() -> Error {
 /// The columns as nullable fields of a row, with unique names.
 fn row_fields(columns: &[Field]) -> Fields {
     let mut names = BTreeSet::new();
-    let field = |(place, field): (usize, &Field)| match names.insert(field.name().clone()) {
-        true => field.clone().with_nullable(true),
-        false => field.clone().with_nullable(true).with_name(format!("{} {place}", field.name())),
+    let field = |(index, field): (usize, &Field)| {
+        let mut name = field.name().clone();
+        while !names.insert(name.clone()) {
+            name = format!("{name} {index}");
+        }
+        field.clone().with_nullable(true).with_name(name)
     };
     columns.iter().enumerate().map(field).collect()
 }
 
-/// The row constructor for these fields. Each has the value of a column.
+/// The expression that makes a row of these fields, each with the value of the column that is given with it.
 pub(super) fn row_of<'a>(fields: impl Iterator<Item = (&'a Field, usize)>) -> Expr {
     let (fields, columns): (Vec<&Field>, Vec<usize>) = fields.unzip();
     let args = fields.iter().zip(columns).flat_map(|(field, column)| [Expr::text(field.name()), Expr::Column(column)]);
@@ -136,12 +150,12 @@ pub(super) fn row_of<'a>(fields: impl Iterator<Item = (&'a Field, usize)>) -> Ex
     }
 }
 
-/// Collects the rows of a session in a list.
+/// The aggregate that collects the rows of a session in a list.
 fn all_rows(rows: &Fields, list: DataType) -> AggregateSpec {
     AggregateSpec {
         name: "rows".to_owned(),
         function: "array_agg".to_owned(),
-        args: vec![row_of(rows.iter().enumerate().map(|(place, field)| (field.as_ref(), place)))],
+        args: vec![row_of(rows.iter().enumerate().map(|(index, field)| (field.as_ref(), index)))],
         distinct: false,
         filter: None,
         data_type: list,
@@ -149,6 +163,20 @@ fn all_rows(rows: &Fields, list: DataType) -> AggregateSpec {
     }
 }
 
+/// The column that a key is, if it is one.
 fn column_of(key: &NamedExpr) -> Option<usize> {
     if let Expr::Column(column) = key.expr { Some(column) } else { None }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn fields_have_unique_names_whatever_the_columns_are_called() {
+        let columns = ["a", "a", "a 1", "a 5", "b", "a"].map(|name| Field::new(name, DataType::Int64, false));
+        let fields = row_fields(&columns);
+        let names: Vec<&str> = fields.iter().map(|field| field.name().as_str()).collect();
+        assert_eq!(names, ["a", "a 1", "a 1 2", "a 5", "b", "a 5 5"]);
+    }
 }
