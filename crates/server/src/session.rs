@@ -1,4 +1,4 @@
-//! A session: single statements, as a user enters them at a prompt.
+//! A session: executes statements one at a time, as a user enters them at a prompt.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -16,7 +16,7 @@ use crate::{Engine, Job, Settings};
 /// Largest number of buffered batches of a result.
 const RESULT_BATCHES: usize = 16;
 
-/// Tables, views and options that statements have created so far.
+/// The declarations and options of the statements that were executed so far.
 pub struct Session {
     engine: Engine,
     catalog: Catalog,
@@ -25,13 +25,13 @@ pub struct Session {
 
 /// The result of a statement.
 pub enum Reply {
-    /// It is done; with a text for the user.
+    /// The statement has changed declarations or options. The message for the user.
     Done(String),
-    /// A text to show.
+    /// A text that the user has requested, or a message that scripts show too.
     Report(String),
-    /// A job that writes to a table is running.
+    /// The job of the statement, which writes a table. It has started.
     Job(Job),
-    /// A query is running.
+    /// The query, which has started.
     Query(Query),
 }
 
@@ -42,11 +42,11 @@ pub struct Vocabulary {
     pub relations: BTreeMap<String, Vec<String>>,
     /// Functions, in lower case.
     pub functions: Vec<String>,
-    /// The options of tables of each connector, without those of all tables.
+    /// The options of each connector, without those that tables of all connectors have.
     pub connectors: BTreeMap<String, Vec<String>>,
     /// The options of `SET`.
     pub settings: Vec<String>,
-    /// The jobs of a coordinator.
+    /// The names of jobs. A session knows none: a caller that is connected to a coordinator adds them.
     pub jobs: Vec<String>,
 }
 
@@ -56,31 +56,31 @@ pub struct Query {
     pub job: Job,
     /// Columns of the result.
     pub schema: SchemaRef,
-    /// Batches as they arrive; ends when the job does. The job waits for the reader.
+    /// The batches of the result. The channel closes when the job ends. While it is full, the job waits.
     pub rows: Receiver<RecordBatch>,
-    /// Rows to skip first.
+    /// Number of rows at the beginning that the caller skips.
     pub skip: usize,
-    /// Rows to take before the caller stops the job; `None`: all.
+    /// Number of rows after those that the caller takes before it stops the job. `None`: all.
     pub limit: Option<usize>,
     /// The time zone in which instants are shown. `None`: UTC.
     pub zone: Option<String>,
-    /// Rows may be taken back: the last column is their weight.
+    /// Whether rows may be retracted. If so, the last column is their weight.
     pub updating: bool,
 }
 
-/// What became of a statement whose job is to run elsewhere.
+/// The result of [`Session::execute_or_plan`].
 pub enum Executed {
-    /// It has no such job.
+    /// The statement was executed here: it has no job that writes a table.
     Here(Box<Reply>),
-    /// Its job can be planned.
+    /// The statement has a job that writes a table. The job can be planned, and was not started.
     Job {
-        /// The statement that declares the table that it has declared too, with its secrets.
+        /// Of `CREATE TABLE ... AS`: the statement that declares only the table, including its secrets.
         declaration: Option<String>,
     },
 }
 
 impl Session {
-    /// A session on an engine.
+    /// A session whose jobs and queries run on an engine.
     pub fn new(engine: Engine, settings: &Settings) -> Result<Self> {
         let options = engine.plan_options(settings);
         let mut catalog = Catalog::new();
@@ -121,13 +121,14 @@ impl Session {
         self.catalog.job_name()
     }
 
-    /// Executes a statement.
+    /// Executes a statement, and starts its job or query.
     pub fn execute(&mut self, statement: &StatementText) -> Result<Reply> {
         let outcome = self.plan(statement)?;
         self.carry_out(outcome)
     }
 
-    /// Executes a statement whose job is to run elsewhere: it is only planned then.
+    /// Executes a statement like [`Session::execute`], except that a job that writes a table is only planned:
+    /// the caller may run it elsewhere. The table of `CREATE TABLE ... AS` is declared here.
     pub fn execute_or_plan(&mut self, statement: &StatementText) -> Result<Executed> {
         match self.plan(statement)? {
             Outcome::Insert(_) => Ok(Executed::Job { declaration: None }),
@@ -136,7 +137,8 @@ impl Session {
         }
     }
 
-    /// Plans a query; `None` if the statement is none.
+    /// Plans a query without starting it. `None`: the statement is not a query. It has changed declarations
+    /// or options as it says, and its job was not started.
     pub fn query_plan(&mut self, statement: &StatementText) -> Result<Option<QueryPlan>> {
         Ok(match self.plan(statement)? {
             Outcome::Query(query) => Some(*query),
@@ -144,10 +146,12 @@ impl Session {
         })
     }
 
+    /// Plans a statement, and changes declarations and options as it says.
     fn plan(&mut self, statement: &StatementText) -> Result<Outcome> {
         execute(statement, &mut self.catalog, &self.engine, &self.options, "result")
     }
 
+    /// Starts the job or query of a planned statement.
     fn carry_out(&self, outcome: Outcome) -> Result<Reply> {
         Ok(match outcome {
             Outcome::Done(text) => Reply::Done(text),
@@ -161,7 +165,8 @@ impl Session {
 impl Engine {
     /// Starts a query.
     pub fn query(&self, query: QueryPlan) -> Result<Query> {
-        // The sink of one query: registered in a copy of the engine that lives only while the job starts.
+        // The sink belongs to this query, so it is registered in a copy of the engine. The copy is dropped
+        // once the job has started.
         let (sink, rows) = MemorySink::channel(RESULT_BATCHES);
         let mut engine = self.clone();
         engine.register(COLLECT, Arc::new(sink));

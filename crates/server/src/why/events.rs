@@ -1,26 +1,38 @@
-//! What happens to the whole job, to its input, and to its output.
+//! Reasons in the state of the whole job, in its checkpoints, in its input and in its output.
 
 use std::collections::BTreeMap;
+use std::time::Duration;
 
-use anabranch_dataflow::{OperatorSpec, Port, SourceSpec, Stage, Visibility};
+use anabranch_dataflow::{Exchange, OperatorSpec, Port, SourceSpec, Stage, Visibility};
 use anabranch_model::{EventTime, Incarnation, Notice, StageId, TaskMetrics};
 
 use super::{Finding, Look, Next, Verdict, has_word};
 use crate::http::JobState;
 
-/// A checkpoint that is late by this number of intervals is reported.
-const INTERVALS_MAX: u32 = 3;
+/// The next checkpoint is overdue if the last one is older than the sum of this many intervals, this many
+/// durations of the last checkpoint, and [`GRACE`].
+const OVERDUE_FACTOR: u32 = 3;
+/// Tolerates delays that are long only in comparison with a short interval.
+const GRACE: Duration = Duration::from_secs(10);
 
-/// The job does not run, or not yet.
+// What is wrong with the records or rows that are left out, and what to check.
+const MALFORMED: &str = "cannot be decoded: check the table's format and its columns";
+const UNTIMED: &str = "have NULL as event time and belong to no window: check the column of WATERMARK FOR";
+const LATE: &str = "are late and count in no result: allow for more disorder in WATERMARK FOR, or check event times";
+
+/// The job does not run, or has tasks that are not ready for rows.
 pub(super) fn of_job(look: &Look<'_>) -> Option<Finding> {
     let status = &look.reading.status;
     let over = |text: &str| Some(Finding::new(Verdict::Over, text));
     match look.reading.state() {
         JobState::Running => unprepared(look),
         JobState::Failed => {
-            let failure = status.failure.as_deref().unwrap_or("for an unknown reason");
-            let found = Finding::new(Verdict::Failed, format!("the job has failed: {failure}"));
-            Some(found.advice("mend the cause, and submit the job again: it resumes from its newest checkpoint"))
+            let text = match status.failure.as_deref() {
+                Some(failure) => format!("the job has failed: {failure}"),
+                None => "the job has failed for an unknown reason".to_owned(),
+            };
+            let found = Finding::new(Verdict::Failed, text);
+            Some(found.advice("fix the cause, and submit the job again: it resumes from its newest checkpoint"))
         }
         JobState::Ended => over("the job has read all of its input and has ended"),
         JobState::Stopped => over("the job is stopped; the next start resumes it"),
@@ -29,15 +41,15 @@ pub(super) fn of_job(look: &Look<'_>) -> Option<Finding> {
         JobState::Waiting => {
             let what = status.waits_for.as_deref().unwrap_or("slots");
             let found = Finding::new(Verdict::Waiting, format!("the job waits for workers: {what}"));
-            Some(found.advice("start workers (anabranch worker), or let the job have fewer tasks"))
+            Some(found.advice("start workers (anabranch worker), or lower the job's parallelism"))
         }
-        JobState::Changing => Some(Finding::new(Verdict::Starting, "the job goes over to its new version")),
+        JobState::Changing => Some(Finding::new(Verdict::Starting, "the job switches to its new version")),
         state => Some(begins(look, state)),
     }
 }
 
 fn begins(look: &Look<'_>, state: JobState) -> Finding {
-    // The first tasks of a job have no state, and open their tables in this phase.
+    // The first tasks of a job have no state: in this phase they open their tables.
     let restores = state == JobState::Restoring && look.reading.status.incarnation > Incarnation(1);
     let mut found = match unprepared(look) {
         None => Finding::new(Verdict::Starting, "the job begins"),
@@ -52,27 +64,28 @@ fn begins(look: &Look<'_>, state: JobState) -> Finding {
     found
 }
 
-/// A task is not ready for rows. It may run already: it reads the static tables of its joins.
+/// A task is not ready for rows. It may already read the static tables of its joins.
 fn unprepared(look: &Look<'_>) -> Option<Finding> {
     let task = look.tasks().find(|task| !task.is_prepared)?;
-    let side = look.plan.exchanges.iter().find(|of| of.to == task.task.stage && matches!(of.port, Port::Side(_)));
-    let waits = match side {
-        Some(side) => format!("waits until all of '{}' has been read", look.name(side.from)),
+    let is_side = |exchange: &&Exchange| exchange.to == task.task.stage && matches!(exchange.port, Port::Side(_));
+    let side = look.plan.exchanges.iter().find(is_side).map(|exchange| exchange.from);
+    let waits = match side.map(|side| (source_of(look, side), look.name(side))) {
+        Some((Some(source), _)) => format!("waits until the static table '{}' is fully read", source.table),
+        Some((None, stage)) => format!("waits until all rows of '{stage}' are read"),
         None => "is not ready yet".to_owned(),
     };
     let text = format!("the job begins: '{}' {waits}", task.stage_name);
     Some(Finding::new(Verdict::Starting, text).at(task.task.stage))
 }
 
-/// No checkpoint completes, though there should be some.
+/// The next checkpoint is overdue.
 pub(super) fn checkpoint_waits(look: &Look<'_>) -> Option<Finding> {
     let options = look.plan.options.checkpoints.as_ref()?;
     let status = &look.reading.status;
     let last = status.last_checkpoint?;
-    // Checkpoints that take long are late without being held up.
-    let bound = options.interval * INTERVALS_MAX + last.took * INTERVALS_MAX + std::time::Duration::from_secs(10);
+    let bound = options.interval * OVERDUE_FACTOR + last.took * OVERDUE_FACTOR + GRACE;
     let silent = Some(look.reading.at.after(last.at)).filter(|since| *since > bound)?;
-    let open = |task: &&TaskMetrics| task.watermark != EventTime::MAX || !task.is_source;
+    let open = |task: &&TaskMetrics| !task.is_source || is_open_source(task);
     let behind = look.tasks().filter(open).min_by_key(|task| task.epoch)?;
     let foremost = look.tasks().map(|task| task.epoch).max()?;
     let text = format!(
@@ -82,27 +95,29 @@ pub(super) fn checkpoint_waits(look: &Look<'_>) -> Option<Finding> {
     );
     let found = |more: String| Finding::new(Verdict::CheckpointWaits, text + &more);
     let place = look.reading.checkpoints.as_deref().unwrap_or_default();
-    let of_place =
+    let check_storage = match place {
+        "" => "check the checkpoint storage".to_owned(),
+        place => format!("check the checkpoint storage: {place}"),
+    };
+    let is_about_storage =
         |text: &str| has_word(text, place) || text.contains("the job's log") || text.contains("job's checkpoints");
-    if let Some(notice) = look.notice(of_place) {
-        return Some(
-            found(format!(": {}", notice.text)).advice(format!("check the place of the checkpoints: {place}")),
-        );
+    if let Some(notice) = look.notice(is_about_storage) {
+        return Some(found(format!(": {}", notice.text)).advice(check_storage));
     }
     if behind.epoch < foremost {
         let more = format!(": '{}' has ended epoch {}, and others {foremost}", behind.stage_name, behind.epoch);
         return Some(found(more).at(behind.task.stage).advice("look at what this stage waits for"));
     }
-    Some(found(String::new()).advice(format!("check the place of the checkpoints: {place}")))
+    Some(found(String::new()).advice(check_storage))
 }
 
-/// A table is written that takes no rows, and a notice says why.
+/// A sink writes no rows, and a notice about its table says why.
 pub(super) fn not_taken(look: &Look<'_>) -> Option<Finding> {
     let writes = |stage: StageId| look.tasks_of(stage).any(|task| look.rate(task).rows_out > 0.0);
     let of_stage = |stage: &Stage| {
         let sink = stage.sink.as_ref().filter(|_| !writes(stage.id))?;
         let notice = look.notice_of(&sink.table, &sink.connector, &["topic", "path", "table-name"])?;
-        // Others, such as that of an option without effect, are no reason.
+        // Other notices, such as the one about an option without effect, are no reason.
         if !["answer", " fail"].iter().any(|word| notice.text.contains(word)) {
             return None;
         }
@@ -113,7 +128,7 @@ pub(super) fn not_taken(look: &Look<'_>) -> Option<Finding> {
     look.plan.stages.iter().find_map(of_stage)
 }
 
-/// Sums over the tasks of each stage: rows in, rows out.
+/// For each stage: its first task, and the rows in and the rows out of all its tasks.
 fn stages<'a>(look: &Look<'a>) -> BTreeMap<StageId, (&'a TaskMetrics, u64, u64)> {
     let mut stages = BTreeMap::new();
     for task in look.tasks() {
@@ -124,10 +139,15 @@ fn stages<'a>(look: &Look<'a>) -> BTreeMap<StageId, (&'a TaskMetrics, u64, u64)>
     stages
 }
 
-/// A source has read nothing since it began. `all`: no source has.
+/// A source that has not read all of its input.
+fn is_open_source(task: &TaskMetrics) -> bool {
+    task.is_source && task.watermark != EventTime::MAX
+}
+
+/// An open source has read no row since it began. `all`: only if no open source has.
 pub(super) fn nothing_read(look: &Look<'_>, all: bool) -> Option<Finding> {
     let stages = stages(look);
-    let open = stages.into_values().filter(|(task, ..)| task.is_source && task.watermark != EventTime::MAX);
+    let open = stages.into_values().filter(|(task, ..)| is_open_source(task));
     let (empty, others): (Vec<_>, Vec<_>) = open.partition(|(_, rows_in, _)| *rows_in == 0);
     if all && !others.is_empty() {
         return None;
@@ -154,9 +174,9 @@ pub(super) fn nothing_read(look: &Look<'_>, all: bool) -> Option<Finding> {
     )))
 }
 
-/// Sources have read rows before, and read none any more.
+/// No open source reads rows any more.
 pub(super) fn no_longer_read(look: &Look<'_>) -> Option<Finding> {
-    let sources = || look.tasks().filter(|task| task.is_source && task.watermark != EventTime::MAX);
+    let sources = || look.tasks().filter(|task| is_open_source(task));
     let is_idle = |task: &TaskMetrics| {
         let rate = look.rate(task);
         rate.rows_in == 0.0 && rate.shares.is_some()
@@ -191,17 +211,14 @@ fn table_of<'a>(look: &Look<'a>, stage: StageId) -> &'a str {
     source_of(look, stage).map_or("", |source| source.table.as_str())
 }
 
-/// The notices about the table that a stage reads.
+/// The newest notice about the table that a stage reads.
 fn notice_of<'a>(look: &Look<'a>, stage: StageId) -> Option<&'a Notice> {
     let source = source_of(look, stage)?;
     look.notice_of(&source.table, &source.connector, &["topic", "path", "properties.bootstrap.servers"])
 }
 
 fn undecodable(look: &Look<'_>, stage: StageId, malformed: u64, read: u64) -> Finding {
-    let text = format!(
-        "{malformed} of {read} records of '{}' cannot be decoded: check the table's format and its columns",
-        look.name(stage)
-    );
+    let text = format!("{malformed} of {read} records of '{}' {MALFORMED}", look.name(stage));
     let table = table_of(look, stage);
     Finding::new(Verdict::Malformed, text)
         .at(stage)
@@ -209,11 +226,11 @@ fn undecodable(look: &Look<'_>, stage: StageId, malformed: u64, read: u64) -> Fi
         .advice(format!("'on-malformed' = 'dead-letter' for table {table} keeps such records in a table of their own"))
 }
 
-/// Most rows are left out before they count.
+/// Of all rows that the job has read, at least half are left out for one reason.
 pub(super) fn dropped(look: &Look<'_>) -> Option<Finding> {
-    let sum = |of: fn(&TaskMetrics) -> u64| look.tasks().map(of).sum::<u64>();
+    let sum = |count: fn(&TaskMetrics) -> u64| look.tasks().map(count).sum::<u64>();
     let read = sum(|task| if task.is_source { task.rows_in } else { 0 });
-    let most = |of: fn(&TaskMetrics) -> u64| look.tasks().max_by_key(|task| of(task)).map(|task| task.task.stage);
+    let most = |count: fn(&TaskMetrics) -> u64| look.tasks().max_by_key(|task| count(task)).map(|task| task.task.stage);
     let (late, untimed) = (sum(|task| task.late_rows), sum(|task| task.rows_without_event_time));
     let malformed = sum(|task| task.malformed_rows);
     if malformed > 0
@@ -226,24 +243,18 @@ pub(super) fn dropped(look: &Look<'_>) -> Option<Finding> {
         return None;
     }
     if untimed * 2 >= read {
-        let text = format!(
-            "{untimed} of {read} rows have NULL as event time and belong to no window: check the column of WATERMARK FOR"
-        );
-        let found = Finding::new(Verdict::WithoutEventTime, text);
+        let found = Finding::new(Verdict::WithoutEventTime, format!("{untimed} of {read} rows {UNTIMED}"));
         return most(|task| task.rows_without_event_time).map(|stage| found.at(stage));
     }
     if late * 2 < read {
         return None;
     }
-    let text = format!(
-        "{late} of {read} rows were late and count in no result: allow for more disorder in WATERMARK FOR, or check event times"
-    );
-    let found = Finding::new(Verdict::Late, text);
+    let found = Finding::new(Verdict::Late, format!("{late} of {read} rows {LATE}"));
     let advice = "give WATERMARK FOR a larger bound: change the text of the job, with --allow-late";
     most(|task| task.late_rows).map(|stage| found.at(stage).advice(advice))
 }
 
-/// Most rows are left out now.
+/// Of the rows that a stage takes now, at least half are left out for one reason.
 pub(super) fn dropped_now(look: &Look<'_>) -> Option<Finding> {
     let sums = |stage: StageId| {
         look.tasks_of(stage).map(|task| look.rate(task)).fold([0.0; 4], |[read, late, malformed, untimed], rate| {
@@ -254,20 +265,21 @@ pub(super) fn dropped_now(look: &Look<'_>) -> Option<Finding> {
         let [read, late, malformed, untimed] = sums(stage.id);
         let name = &stage.name;
         let losses = [
-            (Verdict::Malformed, malformed, "records", "cannot be decoded: check the table's format and its columns"),
-            (Verdict::WithoutEventTime, untimed, "rows", "have NULL as event time"),
-            (Verdict::Late, late, "rows", "are late and count in no result: check event times"),
+            (Verdict::Malformed, malformed, "records", MALFORMED),
+            (Verdict::WithoutEventTime, untimed, "rows", UNTIMED),
+            (Verdict::Late, late, "rows", LATE),
         ];
         let most = losses.into_iter().find(|(_, lost, ..)| *lost > 0.0 && *lost * 2.0 >= read);
-        most.map(|(verdict, lost, of, what)| {
+        most.map(|(verdict, lost, unit, problem)| {
             let percent = (lost / read.max(lost) * 100.0).round();
-            Finding::new(verdict, format!("{percent} % of the {of} of '{name}' {what}")).at(stage.id)
+            Finding::new(verdict, format!("{percent} % of the {unit} of '{name}' {problem}")).at(stage.id)
         })
     };
     look.plan.stages.iter().find_map(of_stage)
 }
 
-/// A stage without windows emits everything at the end of each epoch: none of its rows met its conditions.
+/// No row meets the conditions of a stage. Without windows, a stage emits all its results by the end of each
+/// epoch. So a stage that has ended more than one epoch and emitted no row has no result.
 pub(super) fn filtered(look: &Look<'_>) -> Option<Finding> {
     let drops = |(task, rows_in, rows_out): &(&TaskMetrics, u64, u64)| {
         *rows_in > 0 && *rows_out == 0 && task.epoch > 1 && !task.keeps_windows
@@ -277,7 +289,7 @@ pub(super) fn filtered(look: &Look<'_>) -> Option<Finding> {
     let text = format!(
         "'{name}' has taken {rows_in} rows and passed none on: so far no row meets the query's conditions and joins"
     );
-    let conditions = look.stage(stage).map(|of| conditions(look, of)).unwrap_or_default();
+    let conditions = look.stage(stage).map(|stage| conditions(look, stage)).unwrap_or_default();
     let found = Finding::new(Verdict::AllDropped, text).at(stage);
     let found = match conditions.is_empty() {
         true => found,
@@ -286,7 +298,7 @@ pub(super) fn filtered(look: &Look<'_>) -> Option<Finding> {
     Some(found.advice("check the conditions of this part of the query: SELECT from its table shows which rows come"))
 }
 
-/// The conditions of a stage, with the names of columns as far as they are known.
+/// The conditions of a stage. A column has its name, or its number if the name is not known.
 fn conditions(look: &Look<'_>, stage: &Stage) -> Vec<String> {
     let mut names = columns_of(look, stage).unwrap_or_default();
     let mut found = Vec::new();
@@ -305,7 +317,7 @@ fn conditions(look: &Look<'_>, stage: &Stage) -> Vec<String> {
     found
 }
 
-/// The names of the columns of the rows that enter a stage's first operator.
+/// The names of the input columns of a stage's first operator.
 fn columns_of(look: &Look<'_>, stage: &Stage) -> Option<Vec<String>> {
     if let Some(source) = &stage.source {
         if !source.columns.is_empty() {
@@ -320,8 +332,7 @@ fn columns_of(look: &Look<'_>, stage: &Stage) -> Option<Vec<String>> {
     Some(sender.schema.fields().iter().map(|field| field.name().clone()).collect())
 }
 
-/// A condition with the names of columns in the places of their numbers. One whose name is not known keeps
-/// its number.
+/// Replaces the number of each column in a condition by its name, if it is known.
 fn named(condition: &str, names: &[String]) -> String {
     let mut parts = condition.split('#');
     let mut text = parts.next().unwrap_or_default().to_owned();
@@ -339,7 +350,7 @@ fn named(condition: &str, names: &[String]) -> String {
     text
 }
 
-/// Results were written, and readers of the table see them after the first checkpoint.
+/// Results are written, and readers of the table see them after the first checkpoint.
 pub(super) fn invisible(look: &Look<'_>) -> Option<Finding> {
     let options = look.plan.options.checkpoints.as_ref()?;
     if look.reading.status.last_checkpoint.is_some() {

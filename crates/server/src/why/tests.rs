@@ -144,7 +144,7 @@ fn rows_that_never_come_or_are_all_dropped_are_told() {
     assert!(untimed.text.starts_with("90 of 100 rows have NULL as event time"));
     let late = explain(TaskMetrics { late_rows: 60, ..task(0, 0) });
     assert_eq!(late.verdict, Verdict::Late);
-    assert!(late.text.starts_with("60 of 100 rows were late and count in no result"));
+    assert!(late.text.starts_with("60 of 100 rows are late and count in no result"));
     let filtered = explain(TaskMetrics { rows_out: 0, ..task(0, 0) });
     assert_eq!(filtered.verdict, Verdict::AllDropped);
     assert!(filtered.text.contains("has taken 100 rows and passed none on"));

@@ -203,7 +203,7 @@ fn a_job_that_still_reads_a_static_table() {
         + "CREATE TABLE names (id BIGINT) WITH ('connector' = 'datagen', 'rows-per-second' = '100', 'number-of-rows' = '800',
              'fields.id.kind' = 'sequence', 'fields.id.start' = '0', 'fields.id.end' = '799');
            INSERT INTO nowhere SELECT n.id FROM n JOIN names ON n.id = names.id;";
-    let why = reason_in_words(&sql, Verdict::Starting, "waits until all of 'source names' has been read");
+    let why = reason_in_words(&sql, Verdict::Starting, "waits until the static table 'names' is fully read");
     assert_eq!(last(&why), ("source n", true));
 }
 
