@@ -1,4 +1,11 @@
-//! Connectors: Kafka, files, databases, generators, memory; and the formats between bytes and columns.
+//! Connectors and formats.
+//!
+//! `kafka`, `upsert-kafka`, `filesystem` and `jdbc` (PostgreSQL) read and write tables. `http` looks up rows
+//! by key. `datagen`, `faker`, `ad_events`, `ad_campaigns` and `nexmark` generate rows. `print` and
+//! `blackhole` only write. [`MemorySource`] and [`MemorySink`] are for programs and tests.
+//!
+//! A format converts between the bytes of records and columns: `json`, `csv`, `raw`, and `debezium-json` for
+//! changes of rows. Files can also be `parquet`.
 
 mod blackhole;
 mod columns;
@@ -34,7 +41,8 @@ pub use memory::{MemorySink, MemorySource};
 pub use options::Options;
 pub use print::{PrintConnector, Printed};
 
-/// All connectors under their names.
+/// The connectors that SQL can name in the option `connector`. The connectors in memory have no such name: a
+/// program registers each under a name of its own.
 #[must_use]
 pub fn standard() -> Connectors {
     let mut connectors = Connectors::default();

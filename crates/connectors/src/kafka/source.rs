@@ -281,7 +281,7 @@ impl KafkaSource {
             match error.rdkafka_error_code() {
                 // Also if a broker has closed an idle connection: only a request shows whether brokers
                 // answer.
-                Some(RDKafkaErrorCode::AllBrokersDown) => self.watch.hurry(),
+                Some(RDKafkaErrorCode::AllBrokersDown) => self.watch.request_now(),
                 Some(code) if is_permanent(code) => {
                     return Err(silent(self.client.context(), &self.table, Duration::ZERO, Some(code)));
                 }

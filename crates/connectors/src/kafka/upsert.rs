@@ -1,6 +1,6 @@
 //! `upsert-kafka`: a topic whose records are versions of rows. The key of a record is the primary key of the
-//! table, and its value is the present row. A record without a value deletes the row. A compacted topic keeps
-//! the last version of each row. docs/connectors.md describes the options.
+//! row, and its value is the row as it is from then on. A record without a value deletes the row. A compacted
+//! topic keeps the last version of each row. docs/connectors.md describes the options.
 
 use anabranch_dataflow::{ConnectorSpec, SinkSpec, SourceSpec, TableTraits, Updates, Versions};
 use anabranch_model::{Error, Result};
@@ -20,20 +20,21 @@ use crate::Options;
 use crate::format::Format;
 use crate::guarantee;
 
-/// Reads and writes the latest versions of rows.
+/// Reads and writes topics whose records are versions of rows.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct UpsertKafkaConnector;
 
-/// The options of a table, without its key.
+/// Reads all options of a table; an unknown one is an error. `key_fields` stays empty: the columns of the key
+/// are the declared primary key.
 fn parse(spec: &ConnectorSpec) -> Result<(Table, ValueFormat)> {
     let mut options = Options::new(spec);
     let table = Table::parse_upserted(&mut options)?;
     let format = Format::required(&mut options, "value.format")?;
-    // A batch is written at once, with the latest version of each row.
+    // These have no effect: a batch is written when it arrives, with the latest version of each row.
     options.ignore(&["sink.buffer-flush.max-rows", "sink.buffer-flush.interval"]);
     options.finish()?;
     if table.startup != Bound::Earliest {
-        return Err(Error::user("option 'scan.startup.mode': a table of versions is read from its beginning")
+        return Err(Error::user("option 'scan.startup.mode': a table of 'upsert-kafka' is read from its beginning")
             .remedy("omit the option"));
     }
     Ok((table, ValueFormat::Rows(format)))
@@ -42,6 +43,7 @@ fn parse(spec: &ConnectorSpec) -> Result<(Table, ValueFormat)> {
 impl Connector for UpsertKafkaConnector {
     fn describe(&self, spec: &ConnectorSpec, columns: &SchemaRef) -> Result<TableTraits> {
         let (table, content) = parse(spec)?;
+        // With `without_key`, the value leaves out the key columns, which are not known here.
         if !columns.fields().is_empty() && !table.without_key {
             content.check(columns)?;
         }

@@ -1,6 +1,6 @@
-//! Watches the topics while the job reads them: partitions are added, topics are deleted and created again.
-//! The client reports both only in its log. A request to a slow broker can take seconds, so a thread of its
-//! own sends it, and the task only checks whether there is an answer.
+//! Watches the topics of a table while a job reads them. Partitions may be added, and topics may be deleted
+//! or created again. The client reports this only in its log, so the topics are requested periodically. A
+//! broker may answer slowly, so a separate thread sends the requests, and the source waits for none.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -15,53 +15,55 @@ use super::client::Consumer;
 use super::subscription::Subscription;
 use super::topics::{FoundTopic, Topics};
 
-/// Time limit of a request: the job's end waits for it.
-const ANSWER: Duration = Duration::from_secs(1);
+/// Timeout of a request. It is short because the end of the job waits for a request that was sent.
+const REQUEST_TIMEOUT: Duration = Duration::from_secs(1);
 
-/// A condition that lasts for this time is reported: a broker that has just started may not know a topic yet,
-/// and a busy one may answer late.
+/// Pause before a second request, which must confirm that a topic is gone or that no broker answers. A broker
+/// that has just started may not know a topic yet, and a busy one may answer late.
 const CONFIRM: Duration = Duration::from_secs(1);
 
+/// What a watch has observed.
 #[derive(Debug)]
 pub(super) enum Observation {
     /// The present topics, and known topics that do not exist any more.
     Topics { found: Vec<FoundTopic>, gone: BTreeSet<String> },
-    /// No broker has answered.
+    /// No broker has answered two requests in a row.
     Silence,
 }
 
 /// A running watch, which ends when it is dropped.
 pub(super) struct Watch {
+    /// Has at most one observation.
     seen: Receiver<Observation>,
-    /// Dropping it ends the thread.
-    hurry: Option<SyncSender<()>>,
+    /// Lets the thread send its next request now. Dropping it ends the thread.
+    request: Option<SyncSender<()>>,
     thread: Option<JoinHandle<()>>,
 }
 
 impl Watch {
-    /// Requests the table's topics every `interval`. The source knows `known`.
+    /// Starts to request the table's topics every `interval`. `known` are the topics that the source knows.
     pub(super) fn start(
         client: Arc<Consumer>,
         subscription: Subscription,
         known: BTreeSet<String>,
         interval: Duration,
     ) -> Result<Watch> {
-        let (hurry, hurried) = sync_channel::<()>(1);
+        let (request, requested) = sync_channel::<()>(1);
         let (tell, seen) = sync_channel(1);
-        let watcher = Watcher { client, subscription, known, tell, hurried };
+        let watcher = Watcher { client, subscription, known, tell, requested };
         let thread = std::thread::Builder::new().name("kafka-watch".into()).spawn(move || watcher.run(interval));
         let thread = thread
             .map_err(|error| Error::outside(format!("the thread that watches topics does not start: {error}")))?;
-        Ok(Watch { seen, hurry: Some(hurry), thread: Some(thread) })
+        Ok(Watch { seen, request: Some(request), thread: Some(thread) })
     }
 
     /// Requests the topics now instead of at the end of the interval.
-    pub(super) fn hurry(&self) {
+    pub(super) fn request_now(&self) {
         // One pending request is enough.
-        let _ = self.hurry.as_ref().map(|hurry| hurry.try_send(()));
+        let _ = self.request.as_ref().map(|request| request.try_send(()));
     }
 
-    /// The observations since the last call.
+    /// Takes the observation that was not taken yet, if there is one.
     pub(super) fn next(&self) -> Option<Observation> {
         self.seen.try_recv().ok()
     }
@@ -69,26 +71,27 @@ impl Watch {
 
 impl Drop for Watch {
     fn drop(&mut self) {
-        drop(self.hurry.take());
+        drop(self.request.take());
         if let Some(thread) = self.thread.take() {
-            // The panic hook has reported a panic there, which must not become a second one here.
+            // A panic of the thread was reported by the panic hook. It must not cause a panic here.
             let _ = thread.join();
         }
     }
 }
 
-/// The thread's side.
+/// The thread of a watch.
 struct Watcher {
     client: Arc<Consumer>,
     subscription: Subscription,
     /// Topics that the source reads or waits for.
     known: BTreeSet<String>,
     tell: SyncSender<Observation>,
-    /// Has a value if the next request is due now; disconnected when the watch ends.
-    hurried: Receiver<()>,
+    /// Has a value if the next request is due now. Disconnected once the watch was dropped.
+    requested: Receiver<()>,
 }
 
 impl Watcher {
+    /// Observes the topics until the watch is dropped.
     fn run(mut self, interval: Duration) {
         let mut pause = interval;
         while self.wait(pause) {
@@ -121,7 +124,8 @@ impl Watcher {
                 }
                 Observation::Silence => (BTreeSet::new(), BTreeSet::new()),
             };
-            // If the task has not received the last answer yet, the next round repeats this one.
+            // If the source has not taken the last observation, this one is dropped, and `known` stays as it
+            // is: the next round observes the same.
             if self.tell.try_send(seen).is_ok() {
                 self.known.extend(found);
                 self.known.retain(|topic| !gone.contains(topic));
@@ -129,27 +133,28 @@ impl Watcher {
         }
     }
 
-    /// Waits, unless the task hurries: a client without connections makes it hurry several times per second.
-    /// Returns false when the watch has ended.
+    /// Waits for this time, or until the source requests the topics. While its client has no connection, the
+    /// source does so several times per second. Returns false if the watch was dropped.
     fn wait(&self, time: Duration) -> bool {
-        self.hurried.recv_timeout(time) != Err(RecvTimeoutError::Disconnected)
+        self.requested.recv_timeout(time) != Err(RecvTimeoutError::Disconnected)
     }
 
-    /// Waits for the whole time, even if the task hurries. Returns false when the watch has ended.
+    /// Waits for the whole time, even if the source requests the topics. Returns false if the watch was
+    /// dropped.
     fn wait_fully(&self, time: Duration) -> bool {
         let clock = SystemClock::new();
         let end = clock.now().plus(time);
         loop {
-            match self.hurried.recv_timeout(end.after(clock.now())) {
+            match self.requested.recv_timeout(end.after(clock.now())) {
                 Ok(()) => {}
                 Err(ended) => return ended != RecvTimeoutError::Disconnected,
             }
         }
     }
 
-    /// A broker's description of the topics, if one answers.
+    /// Requests the topics. `None`: no broker has answered in time.
     fn ask(&self) -> Option<Topics> {
-        let topics = self.subscription.ask(&self.client, &self.known, ANSWER).ok()?;
+        let topics = self.subscription.ask(&self.client, &self.known, REQUEST_TIMEOUT).ok()?;
         self.client.context().answered();
         Some(topics)
     }

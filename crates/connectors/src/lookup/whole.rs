@@ -1,5 +1,5 @@
-//! A small table that is kept as a whole, and read again periodically in the background. Until it has been
-//! read again, and if that fails, rows are joined with its former content.
+//! A small table that a task keeps as a whole. A thread reads the table periodically. Rows are joined with
+//! the content of the last read that succeeded. Before the first such read, rows wait.
 
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::{Arc, Condvar, Mutex};
@@ -14,39 +14,47 @@ use arrow::compute::concat_batches;
 use super::{LOOK, lock, pause};
 use crate::outage::Outage;
 
-/// Pause after a failed reading, unless the interval is shorter.
+/// Pause after a failed read, unless the interval is shorter.
 const PAUSE: Duration = Duration::from_secs(2);
 
-/// Opens the table for a reading from its beginning.
+/// Opens the table to read it from its beginning.
 type OpenSource = Box<dyn Fn(&SourceSpec, &TaskContext) -> Result<Box<dyn Source>> + Send + Sync>;
 
-/// See the module.
+/// A table that is kept as a whole.
 pub(crate) struct Whole(Arc<Shared>);
 
+/// What the task and the reading thread share.
 struct Shared {
     state: Mutex<State>,
+    /// Notified when the task no longer needs the table.
     changed: Condvar,
     table: SourceSpec,
+    /// Pause between two reads.
     interval: Duration,
+    /// How often the first read is repeated.
     max_retries: u32,
     open: OpenSource,
     context: LookupContext,
-    reader: TaskContext,
+    /// The context in which the table is opened to read it.
+    read_context: TaskContext,
 }
 
 #[derive(Default)]
 struct State {
+    /// `None`: no read has succeeded yet.
     content: Option<Arc<RecordBatch>>,
-    /// The error if it could never be read.
+    /// The error of the reading thread, if no request waited for rows then. The next request takes it.
     failed: Option<Error>,
+    /// The requests that wait for the first read.
     waiting: Vec<Arc<PendingRows>>,
+    /// Whether the task no longer needs the table.
     is_closed: bool,
 }
 
-/// The reading thread. If it fails, no row must wait for it.
-struct Reader<'a>(&'a Shared);
+/// A panic guard: if the reading thread panics, requests fail instead of waiting forever.
+struct PanicGuard<'a>(&'a Shared);
 
-impl Drop for Reader<'_> {
+impl Drop for PanicGuard<'_> {
     fn drop(&mut self) {
         if std::thread::panicking() {
             self.0.fail(Error::internal("the thread that reads a table has failed"));
@@ -54,10 +62,11 @@ impl Drop for Reader<'_> {
     }
 }
 
-/// The job as a reading sees it: each finds its own files.
-struct Apart(Arc<dyn Host>);
+/// The host of a read. It shares no lists with other tasks, so each read lists the files anew. It ignores
+/// requests for checkpoints.
+struct ReadHost(Arc<dyn Host>);
 
-impl Host for Apart {
+impl Host for ReadHost {
     fn incarnation(&self) -> Incarnation {
         self.0.incarnation()
     }
@@ -78,8 +87,8 @@ impl Whole {
         let LookupCache::Full { interval_ms } = spec.cache else {
             return Err(Error::internal("a table that is not kept as a whole"));
         };
-        let host = Arc::new(Apart(Arc::clone(&context.task.host)));
-        let own =
+        let host = Arc::new(ReadHost(Arc::clone(&context.task.host)));
+        let read_context =
             TaskContext { index: 0, parallelism: 1, delivery: Delivery::AtLeastOnce, host, ..context.task.clone() };
         let shared = Arc::new(Shared {
             state: Mutex::default(),
@@ -89,10 +98,10 @@ impl Whole {
             max_retries: spec.max_retries,
             open,
             context: context.clone(),
-            reader: own,
+            read_context,
         });
-        let reader = Arc::clone(&shared);
-        let thread = std::thread::Builder::new().name("lookup".into()).spawn(move || Reader(&reader).0.run());
+        let of_thread = Arc::clone(&shared);
+        let thread = std::thread::Builder::new().name("lookup".into()).spawn(move || PanicGuard(&of_thread).0.run());
         thread.map_err(|error| Error::outside(format!("no thread for reading a table: {error}")))?;
         Ok(Whole(shared))
     }
@@ -124,6 +133,8 @@ impl Drop for Whole {
 }
 
 impl Shared {
+    /// Reads the table periodically. Ends when the task no longer needs the table, or when the first read and
+    /// its repetitions have failed.
     fn run(&self) {
         let task = &self.context.task;
         let system = format!("the lookup table {}", self.table.table);
@@ -143,13 +154,15 @@ impl Shared {
                 Err(_) if self.is_over() => break,
                 Err(error) => {
                     failures += 1;
-                    if lock(&self.state).content.is_none() && failures > self.max_retries {
+                    let was_read = lock(&self.state).content.is_some();
+                    if !was_read && failures > self.max_retries {
                         self.fail(error);
                         break;
                     }
                     let reason = error.to_string();
+                    let rows = if was_read { "are joined with its former content" } else { "wait" };
                     outage.begins(task.clock.now(), || {
-                        format!("{system} could not be read again: {reason}; rows are joined with its former content until the next attempt")
+                        format!("{system} could not be read: {reason}; rows {rows} until a read succeeds")
                     });
                     self.interval.min(PAUSE)
                 }
@@ -160,15 +173,16 @@ impl Shared {
         }
     }
 
+    /// Whether the task no longer needs the table.
     fn is_over(&self) -> bool {
         lock(&self.state).is_closed || self.context.task.host.is_cancelled()
     }
 
-    /// The rows of the table as it is now.
+    /// Reads the whole table.
     fn read(&self) -> Result<RecordBatch> {
         let place = |error: Error| error.at(format!("table {}", self.table.table));
         let schema = Arc::new(self.table.decoded()?);
-        let mut source = (self.open)(&self.table, &self.reader).map_err(place)?;
+        let mut source = (self.open)(&self.table, &self.read_context).map_err(place)?;
         let (mut batches, mut bytes) = (Vec::new(), 0);
         loop {
             if self.is_over() {
@@ -194,6 +208,7 @@ impl Shared {
         }
     }
 
+    /// Replaces the content, and answers the requests that wait for it.
     fn replace(&self, rows: RecordBatch) {
         let rows = Arc::new(rows);
         let waiting = {
@@ -207,7 +222,7 @@ impl Shared {
         }
     }
 
-    /// The job fails.
+    /// Fails the requests that wait, or the next one if none waits.
     fn fail(&self, error: Error) {
         let mut state = lock(&self.state);
         let mut waiting = std::mem::take(&mut state.waiting).into_iter();
