@@ -1,5 +1,6 @@
-//! The shell of a coordinator: statements that declare something are gathered in the session, and others go
-//! to the jobs. It sends the same requests as the commands of the program.
+//! The part of the shell that sends requests to a coordinator. Declarations and `SET` are collected, and sent
+//! with each INSERT and each `ALTER JOB ... AS`. An INSERT becomes a job of the coordinator. A SELECT runs in
+//! the shell's process. Statements about jobs send the same requests as the other commands of the program.
 
 use std::io::{IsTerminal as _, stdin};
 use std::time::Duration;
@@ -15,14 +16,14 @@ use crate::failure::Failure;
 use crate::reconfigure::{Target, client_of};
 use crate::{balance, client, ending, functions, jobs, reconfigure, show, submit};
 
-/// A coordinator, and the statements for the jobs that it gets.
+/// A coordinator, and what is sent to it with each job.
 pub(super) struct Connected {
     client: Client,
-    /// Options of the command line.
+    /// The settings of the command line.
     settings: Settings,
     /// Whether functions of running jobs are replaced without a question.
     yes: bool,
-    /// Statements that declare something or set an option, in their order.
+    /// The declarations and `SET` statements of the session, in their order.
     gathered: String,
 }
 
@@ -31,44 +32,44 @@ impl Connected {
         Connected { client, settings, yes, gathered: String::new() }
     }
 
-    /// A client for completion, which waits for the coordinator only a moment.
+    /// A client for completion. It waits for an answer of the coordinator for at most a second.
     pub(super) fn asked_at_once(&self) -> Option<http::Client> {
         client::client(&self.client).ok().map(|client| http::Client { wait: Duration::from_secs(1), ..client })
     }
 
-    /// A statement has changed the session.
+    /// Adds a statement that has changed the session to those that are sent with each job.
     pub(super) fn gather(&mut self, statement: &str) {
         self.gathered.push_str(statement);
         self.gathered.push_str(";\n");
     }
 
-    /// The text of a job with these statements.
+    /// The text of a job: the collected statements, and then these.
     fn text(&self, statements: &str) -> String {
         format!("{}{statements};\n", self.gathered)
     }
 
-    /// Submits an INSERT as a job.
+    /// Submits a statement that writes rows, such as INSERT, as a job.
     pub(super) fn insert(&self, statement: &StatementText, session: &Session) -> Result<(), Failure> {
         let (name, sql) = (session.job_name(), self.text(&statement.text));
         submit::send(&self.client, name, &sql, &self.settings, Vec::new()).map_err(|failure| {
             let text = format!(
-                "{}  the job's name is {name}; SET 'job-name' = '...' gives the next one another\n",
+                "{}  the job's name is {name}; SET 'job-name' = '...' changes the name of the next job\n",
                 failure.text
             );
             Failure { text, ..failure }
         })
     }
 
-    /// Replaces a function that running jobs may use. The session has it already, unless it is only to be
-    /// shown.
-    pub(super) fn replace_function(&self, statement: &StatementText, explains: bool) -> Result<(), Failure> {
+    /// Replaces a function in the running jobs that use it. With `dry_run`, only shows the outcome: the
+    /// statement begins with EXPLAIN.
+    pub(super) fn replace_function(&self, statement: &StatementText, dry_run: bool) -> Result<(), Failure> {
         let text = statement.text.trim_start();
-        let text = if explains { text["EXPLAIN".len()..].trim_start() } else { text };
-        let asks = functions::Asks { yes: self.yes, dry_run: explains, is_quiet: !explains };
+        let text = if dry_run { text["EXPLAIN".len()..].trim_start() } else { text };
+        let asks = functions::Asks { yes: self.yes, dry_run, is_quiet: !dry_run };
         functions::replace_text(&self.client, format!("{text};\n"), false, &asks)
     }
 
-    /// Executes an order for jobs. With `dry_run`, only shows its outcome.
+    /// Executes a statement about jobs. With `dry_run`, only shows the outcome.
     pub(super) fn carry_out(&self, order: Order, dry_run: bool) -> Result<(), Failure> {
         let client = || self.client.clone();
         let target = |job| Job { job, client: client() };
@@ -116,16 +117,16 @@ impl Connected {
     }
 }
 
-/// A statement about jobs, in a shell that knows none.
+/// The error for a statement about jobs in a shell without a coordinator.
 pub(super) fn not_connected() -> Error {
     Error::user("the shell is not connected to a coordinator, so there are no jobs")
         .remedy("start it with anabranch sql --coordinator URL")
 }
 
-/// Tells the user that a SELECT runs here.
+/// Tells the user of a terminal that a SELECT runs in the shell's process.
 pub(super) fn notify_of_select() -> Result<(), Failure> {
     if stdin().is_terminal() {
-        Console::error().line("this SELECT runs in the shell's process, and not at the coordinator's workers")?;
+        Console::error().line("this SELECT runs in the shell's process, and not on the coordinator's workers")?;
     }
     Ok(())
 }
