@@ -298,7 +298,7 @@ impl Shell {
             }
         };
         match &reply {
-            Reply::Done(_) => {
+            Reply::Done(_) | Reply::Note(_) => {
                 connected.gather(&statement.text);
                 if function.is_some() {
                     connected.replace_function(statement, false)?;
@@ -314,7 +314,7 @@ impl Shell {
         match reply {
             Reply::Done(text) | Reply::Report(text) if text.trim().is_empty() => self.print("nothing")?,
             Reply::Done(text) => self.print(text.trim_end())?,
-            Reply::Report(text) => self.output.line(text.trim_end())?,
+            Reply::Note(text) | Reply::Report(text) => self.output.line(text.trim_end())?,
             Reply::Job(job) => query::insert(job, &self.shown, &self.signals, &mut self.output)?,
             Reply::Query(query) => {
                 query::select(query, &self.shown, &self.signals, &mut self.output)?

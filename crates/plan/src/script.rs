@@ -67,6 +67,11 @@ pub enum Outcome {
     Query(Box<QueryPlan>),
 }
 
+/// What to know about the checkpoint interval before a directory is set. The job may get one elsewhere: a
+/// coordinator has one for each job.
+const NEEDS_DIRECTORY: &str =
+    "a job without 'checkpoint-directory' takes no checkpoints: SET 'checkpoint-directory' = '/path'";
+
 /// Stack size for planning, which recurses as deep as the longest chain of conditions. Only the used part
 /// takes memory.
 const STACK_BYTES: usize = 512 << 20;
@@ -122,9 +127,11 @@ fn execute_here(
         other => {
             let sets_interval = matches!(&other, Statement::Set { name, .. } if Settings::is_checkpoint_interval(name));
             let outcome = perform(other, statement, catalog, resolver, options).map_err(place)?;
-            Ok(match (outcome, catalog.settings.no_checkpoints().filter(|_| sets_interval)) {
-                (Outcome::Done(_), Some(note)) => Outcome::Note(note.to_owned()),
-                (outcome, _) => outcome,
+            Ok(match outcome {
+                Outcome::Done(text) if sets_interval && catalog.settings.no_checkpoints().is_some() => {
+                    Outcome::Note(format!("{text}; {NEEDS_DIRECTORY}"))
+                }
+                outcome => outcome,
             })
         }
     }

@@ -27,7 +27,9 @@ pub struct Session {
 pub enum Reply {
     /// The statement has changed declarations or options. The message for the user.
     Done(String),
-    /// A text that the user has requested, or a message that scripts show too.
+    /// [`Reply::Done`] with a message that scripts show too.
+    Note(String),
+    /// A text that the user has requested.
     Report(String),
     /// The job of the statement, which writes a table. It has started.
     Job(Job),
@@ -155,7 +157,8 @@ impl Session {
     fn carry_out(&self, outcome: Outcome) -> Result<Reply> {
         Ok(match outcome {
             Outcome::Done(text) => Reply::Done(text),
-            Outcome::Report(text) | Outcome::Note(text) => Reply::Report(text),
+            Outcome::Note(text) => Reply::Note(text),
+            Outcome::Report(text) => Reply::Report(text),
             Outcome::Insert(plan) | Outcome::CreateAs { plan, .. } => Reply::Job(self.engine.start(&plan)?),
             Outcome::Query(query) => Reply::Query(self.engine.query(*query)?),
         })

@@ -61,7 +61,7 @@ fn a_table_with_maps_is_shown_as_it_was_declared() {
     let mut execute = |sql: &str| {
         let statements = split_statements(sql).expect("statements");
         match session.execute(&statements[0]).expect("a reply") {
-            Reply::Done(text) | Reply::Report(text) => text,
+            Reply::Done(text) | Reply::Note(text) | Reply::Report(text) => text,
             Reply::Job(_) | Reply::Query(_) => panic!("{sql} runs"),
         }
     };

@@ -81,6 +81,9 @@ fn a_job_gets_another_text_and_other_functions_by_statements() {
     assert!(changed.contains("kept  source") && changed.contains("this was a dry run"), "{changed}");
     assert!(changed.contains("job ads: version 2 of its plan runs"), "{changed}");
     ads.until_rows("b-");
+    // The interval that the session sets is sent too, and cannot change while the job runs.
+    let other = OPTIONS.replace("100 ms", "7 s");
+    refused(cluster, &format!("{other}\n{tables}ALTER JOB ads AS {altered}"), &["checkpoint-interval"]);
     let back = format!("{OPTIONS}\n{tables}ALTER JOB ads AS EXECUTE STATEMENT SET BEGIN {insert} END;");
     assert!(ok(cluster, &["--yes"], &back).contains("version 3 of its plan runs"));
 
