@@ -31,7 +31,7 @@ impl Connector for BlackholeConnector {
         Ok(TableTraits {
             writable: true,
             updates: Updates::Shown,
-            visibility: Visibility::AtOnce,
+            visibility: Visibility::Never,
             ..TableTraits::default()
         })
     }

@@ -100,7 +100,8 @@ fn describe_partitioned(partitions: &Partitions, options: &FileOptions, columns:
     if let FileFormat::Text(format) = &options.format {
         format.encoder(&Arc::new(own))?;
     }
-    Ok(TableTraits { bounded: true, readable: true, writable: true, ..TableTraits::default() })
+    let visibility = Visibility::ByCheckpoint;
+    Ok(TableTraits { bounded: true, readable: true, writable: true, visibility, ..TableTraits::default() })
 }
 
 /// An error of the operating system about a file.

@@ -11,7 +11,7 @@ use crate::list::places;
 use crate::{Identities, JobOptions, OperatorSpec, PlannedText, SinkSpec, SourceSpec, StageOrigin};
 
 /// Version of the plan's serialized form.
-pub const PLAN_FORMAT: u32 = 1;
+pub const PLAN_FORMAT: u32 = 2;
 
 /// A job's dataflow. Stages are in topological order: an exchange leads from an earlier stage to a later one.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]

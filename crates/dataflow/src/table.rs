@@ -62,15 +62,15 @@ pub struct TableTraits {
     pub visibility: Visibility,
 }
 
-/// When the rows that a writer has got can be seen.
+/// When rows that were given to a sink can be seen.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Visibility {
-    /// At the end of their epoch.
+    /// At the end of their epoch, or before.
     #[default]
     ByEpoch,
-    /// As they come: the end of an epoch changes nothing.
-    AtOnce,
-    /// Once a checkpoint covers them, if the job keeps checkpoints; else at the end of their epoch.
+    /// Never: the sink drops them.
+    Never,
+    /// Once a checkpoint covers them. Without checkpoints the connector decides.
     ByCheckpoint,
 }
 

@@ -20,7 +20,7 @@ use crate::network::{Peer, PublicKey};
 use crate::task::phases::Passage;
 
 /// Version of these messages. Processes with another one refuse each other.
-pub const MESSAGES_VERSION: u32 = 1;
+pub const MESSAGES_VERSION: u32 = 2;
 
 /// A message from a coordinator to a worker.
 #[derive(Debug, Serialize, Deserialize)]

@@ -16,15 +16,15 @@ const NOW: Nanos = Nanos(100 * SECOND);
 
 /// Two stages: the source, and windows that are written.
 fn plan() -> Plan {
-    plan_into("'connector' = 'blackhole'", &[])
+    plan_into("WITH ('connector' = 'blackhole')", &[])
 }
 
-/// [`plan`] with a table of these options for the results.
-fn plan_into(options: &str, set: &[(String, String)]) -> Plan {
+/// [`plan`] with this end of the declaration of the table for the results.
+fn plan_into(end: &str, set: &[(String, String)]) -> Plan {
     let sql = format!(
         "CREATE TABLE ads (id BIGINT, at TIMESTAMP_LTZ(3), WATERMARK FOR at AS at)
            WITH ('connector' = 'filesystem', 'path' = '/tmp', 'format' = 'json');
-         CREATE TABLE results (id BIGINT PRIMARY KEY NOT ENFORCED, n BIGINT) WITH ({options});
+         CREATE TABLE results (id BIGINT PRIMARY KEY NOT ENFORCED, n BIGINT) {end};
          INSERT INTO results SELECT id, COUNT(*) FROM TABLE(TUMBLE(TABLE ads, DESCRIPTOR(at), INTERVAL '10' SECOND))
            WHERE id > 5 GROUP BY id, window_start, window_end;"
     );
@@ -158,6 +158,14 @@ fn rows_that_never_come_or_are_all_dropped_are_told() {
 fn results_that_wait_for_a_checkpoint_are_told_for_each_sink_that_commits_with_it() {
     let folder = tempfile::tempdir().expect("folder");
     let set = [("checkpoint-directory".to_owned(), folder.path().display().to_string())];
+    let check = |end: &str, waits: bool| {
+        let plan = plan_into(end, &set);
+        let now = reading(NOW, vec![task(0, 0), TaskMetrics { rows_out: 5, ..task(1, 0) }]);
+        let rates = History::default().rates(&now);
+        let found = why(&Look { plan: &plan, reading: &now, rates: &rates, notices: &[] });
+        assert_eq!(found.verdict == Verdict::SinkWaitsForCheckpoint, waits, "{end}: {found:?}");
+    };
+    let files = format!("'connector' = 'filesystem', 'format' = 'json', 'path' = '{}'", folder.path().display());
     let kafka = "'topic' = 'results', 'properties.bootstrap.servers' = 'localhost:9'";
     let jdbc = "'connector' = 'jdbc', 'url' = 'jdbc:postgresql://localhost:9/shop', 'table-name' = 'results'";
     for (options, waits) in [
@@ -169,16 +177,13 @@ fn results_that_wait_for_a_checkpoint_are_told_for_each_sink_that_commits_with_i
         (format!("'connector' = 'upsert-kafka', 'key.format' = 'json', 'value.format' = 'json', {kafka}"), true),
         (jdbc.to_owned(), true),
         (format!("{jdbc}, 'sink.delivery-guarantee' = 'at-least-once'"), false),
-        (format!("'connector' = 'filesystem', 'format' = 'json', 'path' = '{}'", folder.path().display()), true),
+        (files.clone(), true),
         ("'connector' = 'blackhole'".to_owned(), false),
         ("'connector' = 'print'".to_owned(), false),
     ] {
-        let plan = plan_into(&options, &set);
-        let now = reading(NOW, vec![task(0, 0), TaskMetrics { rows_out: 5, ..task(1, 0) }]);
-        let rates = History::default().rates(&now);
-        let found = why(&Look { plan: &plan, reading: &now, rates: &rates, notices: &[] });
-        assert_eq!(found.verdict == Verdict::SinkWaitsForCheckpoint, waits, "{options}: {found:?}");
+        check(&format!("WITH ({options})"), waits);
     }
+    check(&format!("PARTITIONED BY (n) WITH ({files})"), true);
 }
 
 #[test]
