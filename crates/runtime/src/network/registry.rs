@@ -3,8 +3,9 @@
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use anabranch_model::{Clock, Error, Incarnation, Nanos, Notices, Result};
+use anabranch_model::{Clock, Error, Incarnation, Nanos, Notice, Notices, Result};
 use anabranch_protocol::membership::WorkerId;
+use tracing::warn;
 
 use super::connection::Patience;
 use super::hello::{Greeting, Hello};
@@ -105,7 +106,10 @@ impl Registry {
 
     pub(super) fn note(&self, outcome: Result<()>) {
         if let Err(error) = outcome {
-            self.notices.report(self.clock.now(), error.to_string());
+            let Notice { times, text, .. } = self.notices.report(self.clock.now(), error.to_string());
+            if times.is_power_of_two() {
+                warn!(error = text, times, "data connection refused");
+            }
         }
     }
 
@@ -198,8 +202,12 @@ impl Registry {
         };
         let over: Vec<_> = state.waiting.extract_if(.., is_over).collect();
         if state.closed || state.waiting.len() >= WAITING_MAX {
+            let reason = match state.closed {
+                true => "this process ends",
+                false => "too many connections wait here for their incarnations",
+            };
             drop(state);
-            return refuse(arrival, "too many connections wait here for their incarnations");
+            return refuse(arrival, reason);
         }
         state.waiting.push((arrival, now.plus(self.patience.connect_max)));
         drop(state);

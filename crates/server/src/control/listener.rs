@@ -4,7 +4,7 @@ use std::net::{Shutdown, SocketAddr, TcpStream};
 use std::sync::Arc;
 use std::time::Duration;
 
-use anabranch_model::{Clock as _, Error, Notices, Result, SystemClock};
+use anabranch_model::{Clock as _, Error, Notice, Notices, Result, SystemClock};
 use anabranch_runtime::network::{Acceptor, Deadline, Greeter, Stranger, is_tls};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -95,13 +95,16 @@ impl Greeter for Shared {
     fn greet(&self, stream: TcpStream, stranger: Stranger) {
         match self.greeted(stream, &stranger) {
             Ok(incoming) => (self.on_connection)(incoming),
-            Err(error) => self.note(error.at(stranger.peer().to_string())),
+            Err(error) => self.note(error.at(stranger.peer().ip().to_string())),
         }
     }
 
     fn note(&self, error: Error) {
-        warn!(error = %error, "control connection refused");
-        self.notices.report(self.clock.now(), error.to_string());
+        let Notice { times, text, .. } = self.notices.report(self.clock.now(), error.to_string());
+        // A peer that tries again and again does not fill the log.
+        if times.is_power_of_two() {
+            warn!(error = text, times, "control connection refused");
+        }
     }
 }
 
