@@ -134,7 +134,7 @@ fn layout(header: &Value) -> Option<TargetTable> {
 }
 
 fn damaged(reason: &str) -> Error {
-    Error::outside(format!("the rows of the checkpoint are damaged: {reason}"))
+    Error::damaged(format!("the rows of the checkpoint are damaged: {reason}"))
         .remedy(format!("restore the checkpoint directory from its newest copy, or {START_OVER}"))
 }
 

@@ -16,6 +16,7 @@
 use anabranch_model::{Error, HASH_SEED, Result, hash_bytes};
 
 use super::attached::{Attached, Outgoing};
+use crate::guarantee::START_OVER;
 
 const MAGIC: &[u8; 4] = b"ABKR";
 const VERSION: u8 = 1;
@@ -156,8 +157,8 @@ impl<'a> Iterator for Records<'a> {
 }
 
 fn damaged(reason: &str) -> Error {
-    Error::outside(format!("the records of the checkpoint are damaged: {reason}"))
-        .remedy("start the job from another checkpoint")
+    Error::damaged(format!("the records of the checkpoint are damaged: {reason}"))
+        .remedy(format!("restore the checkpoint directory from its newest copy, or {START_OVER}"))
 }
 
 fn put_field(bytes: &mut Vec<u8>, field: Option<&[u8]>) {
