@@ -1,5 +1,6 @@
 //! The decompressed bytes of a text file, from a position on.
 
+use std::fmt;
 use std::fs::{File, Metadata};
 use std::io::{self, BufReader, ErrorKind, Read, Seek, SeekFrom};
 use std::path::{Path, PathBuf};
@@ -35,7 +36,7 @@ impl Compression {
         }
     }
 
-    /// The name of the parts of a compressed file.
+    /// The term for one compressed unit of a file: gzip has members, zstd has frames.
     fn frame_name(self) -> &'static str {
         if self == Compression::Zstd { "frame" } else { "member" }
     }
@@ -75,6 +76,7 @@ pub(super) enum Supply {
     Replaced,
 }
 
+/// A text file being read from a position on.
 pub(super) struct Input {
     path: PathBuf,
     compression: Compression,
@@ -119,7 +121,7 @@ impl Input {
         &self.path
     }
 
-    /// The file has another name now.
+    /// Notes that the file was renamed to `path`.
     pub(super) fn rename(&mut self, path: &Path) {
         self.path = path.to_owned();
     }
@@ -286,7 +288,7 @@ impl Input {
     fn failed(&self, error: &io::Error) -> Error {
         let path = self.path.display();
         match error.kind() {
-            ErrorKind::InvalidInput if self.compression == Compression::None => {
+            _ if error.get_ref().is_some_and(|inner| inner.is::<Shorter>()) => {
                 Error::outside(format!("{path} has become shorter since it was read")).remedy(PUT_BACK)
             }
             ErrorKind::UnexpectedEof if self.compression != Compression::None => {
@@ -297,7 +299,7 @@ impl Input {
             ErrorKind::InvalidData | ErrorKind::InvalidInput | ErrorKind::Other if self.has_delivered_packed() => {
                 let (name, part) = (self.compression.name(), self.compression.frame_name());
                 let message = match self.compression.is_not_a_part(error) {
-                    true => format!("the {name} file has bytes behind its last {part} that are no {part}"),
+                    true => format!("the {name} file has bytes after its last {part} that are not a {part}"),
                     false => format!("the {name} file is damaged: {error}"),
                 };
                 Error::user(message).at(self.place()).remedy(WRITE_AGAIN)
@@ -314,8 +316,20 @@ impl Input {
     }
 }
 
+/// A file is shorter than the position of the next read.
+#[derive(Debug)]
+struct Shorter;
+
+impl fmt::Display for Shorter {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("the file is shorter than its position")
+    }
+}
+
+impl std::error::Error for Shorter {}
+
 fn shorter() -> io::Error {
-    io::Error::from(ErrorKind::InvalidInput)
+    io::Error::new(ErrorKind::InvalidInput, Shorter)
 }
 
 /// Whether an open file of a followed table has more bytes than were delivered.

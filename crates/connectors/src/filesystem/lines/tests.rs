@@ -142,7 +142,7 @@ fn a_packed_file_that_is_cut_or_followed_by_something_else_is_refused_with_its_p
         for rest in [&b"not packed at all"[..], &[0; 100]] {
             let error = error_of(&[&packed, rest].concat(), 0, 1).unwrap_or_else(|| panic!("{name}: {rest:?}"));
             assert!(error.contains(&format!("{name}, after byte 19 of its text")), "{error}");
-            assert!(error.contains("has bytes behind its last"), "{error}");
+            assert!(error.contains("has bytes after its last"), "{error}");
         }
     }
 }

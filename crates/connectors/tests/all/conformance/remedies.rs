@@ -121,6 +121,18 @@ fn a_file_that_became_shorter_is_put_back_and_new_lines_go_to_new_files() {
         },
     );
     let folder = TempDir::new().unwrap();
+    let file = folder.path().join("a.json.gz");
+    fs::write(&file, gzip(&json(0..ROWS))).unwrap();
+    check(
+        &table(folder.path(), "json", &[]),
+        || fs::write(&file, gzip(&json(100..101))).unwrap(),
+        &message,
+        || {
+            fs::rename(&file, folder.path().join("new.json.gz")).unwrap();
+            fs::write(&file, gzip(&json(0..ROWS))).unwrap();
+        },
+    );
+    let folder = TempDir::new().unwrap();
     let file = folder.path().join("a.parquet");
     parquet(&file, 0..ROWS);
     let message = ["has no row", "put the former file back, and start the job again"];
@@ -140,7 +152,7 @@ fn a_compressed_file_that_is_damaged_is_written_again() {
     check(&table(folder.path(), "json", &[]), cut, &["ends too early", advice], remedy);
     fs::write(&file, &whole).unwrap();
     let longer = || fs::write(&file, [whole.as_slice(), &[7; 64][..]].concat()).unwrap();
-    check(&table(folder.path(), "json", &[]), longer, &["bytes behind its last member", advice], remedy);
+    check(&table(folder.path(), "json", &[]), longer, &["bytes after its last member", advice], remedy);
 }
 
 #[test]
