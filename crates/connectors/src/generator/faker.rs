@@ -41,7 +41,7 @@ fn read(spec: &ConnectorSpec, declared: &SchemaRef) -> Result<(Load, Vec<Generat
     let columns = declared.fields().iter().map(|field| column(field, load.seed, &mut left)).collect::<Result<_>>()?;
     let Some(unknown) = left.keys().next() else { return Ok((load, columns)) };
     let names: Vec<&str> = declared.fields().iter().map(|field| field.name().as_str()).collect();
-    let what = format!("option 'fields.{unknown}' is of no column, or does not fit the column's type");
+    let what = format!("option 'fields.{unknown}' names no column, or does not fit the column's type");
     Err(Error::user(what).remedy(format!(
         "the columns are: {}; each has an 'expression' and may have a 'null-rate', collections a 'length'; maps have 'key.expression' and \
          'value.expression', rows an expression for each field",
@@ -67,7 +67,7 @@ fn wrong(path: &str, option: &str, remedy: &str) -> Error {
     Error::user(format!("option 'fields.{path}.{option}' does not fit")).remedy(remedy)
 }
 
-/// A column, or a nested part of one: elements have the column's expression.
+/// A column, or a nested part of one. The elements of a list have the column's expression.
 fn generated_column(path: &str, field: &Field, seed: u64, left: &mut UnreadOptions<'_>) -> Result<GeneratedColumn> {
     let data_type = field.data_type().clone();
     let content = match &data_type {

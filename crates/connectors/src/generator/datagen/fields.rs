@@ -10,7 +10,7 @@ use arrow::datatypes::{DataType, Field, SchemaRef};
 
 use crate::generator::faker::Expression;
 
-/// Flink's defaults.
+/// Flink's defaults of 'length'.
 const TEXT_LENGTH: u32 = 100;
 const COLLECTION_LENGTH: u32 = 3;
 /// Limit of the length of a text or a collection.
@@ -47,7 +47,7 @@ pub(in crate::generator) enum Generated {
         min: f64,
         max: f64,
     },
-    /// Without the decimal point. Both bounds are values.
+    /// Unscaled values. Both bounds are values.
     Decimal {
         min: i128,
         max: i128,
@@ -79,7 +79,7 @@ pub(in crate::generator) enum Generated {
     },
 }
 
-/// The length of texts: fixed, or from 1 to this.
+/// The length of texts: always `most`, or from 1 to `most` if it varies.
 #[derive(Clone, Copy, Debug)]
 pub(in crate::generator) struct Length {
     pub(super) most: u32,
@@ -115,7 +115,7 @@ pub(super) fn columns(declared: &SchemaRef, options: Vec<(&str, &str)>, seed: u6
     let columns = declared.fields().iter().map(column).collect::<Result<Vec<_>>>()?;
     check_bytes(declared, &columns)?;
     let Some(unknown) = left.keys().next() else { return Ok(columns) };
-    let error = Error::user(format!("option 'fields.{unknown}' is of no column, or does not fit the column's type"));
+    let error = Error::user(format!("option 'fields.{unknown}' names no column, or does not fit the column's type"));
     let names: Vec<&str> = declared.fields().iter().map(|field| field.name().as_str()).collect();
     Err(error.remedy(format!(
         "the columns are: {}; numbers have 'min' and 'max', times 'max-past', texts and bytes 'length' and 'var-len', collections \
@@ -258,7 +258,8 @@ impl FieldPath<'_> {
         Ok(Generated::Integer { min, max })
     }
 
-    /// Flink's default for the minimum is the smallest positive number.
+    /// Reads the bounds of a floating-point number. The default minimum is 0. Flink's is the smallest
+    /// positive number.
     fn float(&self, left: &mut UnreadOptions<'_>, most: f64) -> Result<Generated> {
         let fits = |text: &str| text.parse::<f64>().ok().filter(|value| value.abs() <= most);
         let min = self.option(left, "min", "a number of its type", fits)?.unwrap_or(0.0);

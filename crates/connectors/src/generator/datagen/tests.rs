@@ -222,8 +222,8 @@ fn options_that_do_not_fit_are_refused() {
     };
     check(DataType::Int8, &[("fields.x.min", "-129")], "option 'fields.x.min' is '-129'");
     check(DataType::Int64, &[("fields.x.min", "2"), ("fields.x.max", "1")], "'fields.x.min' is above 'fields.x.max'");
-    check(DataType::Int64, &[("fields.x.length", "2")], "option 'fields.x.length' is of no column, or does not fit");
-    check(DataType::Int64, &[("fields.y.min", "2")], "option 'fields.y.min' is of no column");
+    check(DataType::Int64, &[("fields.x.length", "2")], "option 'fields.x.length' names no column, or does not fit");
+    check(DataType::Int64, &[("fields.y.min", "2")], "option 'fields.y.min' names no column");
     check(DataType::Int64, &[("fields.x.kind", "any")], "option 'fields.x.kind' is 'any'");
     check(
         DataType::Int64,

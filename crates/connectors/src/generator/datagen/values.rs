@@ -31,17 +31,17 @@ impl Cells {
         self.numbers.len()
     }
 
-    /// Random numbers, one of each cell.
+    /// A random number for each cell.
     fn bits(&self, key: u64) -> impl Iterator<Item = u64> + '_ {
         self.numbers.iter().map(move |number| random(key, *number).next_u64())
     }
 
-    /// The cells of collections: `length` for each cell here.
+    /// The cells of the elements of collections: `length` for each cell of `self`.
     fn inner(&self, length: u32) -> Cells {
         let each = || 0..u64::from(length);
         let number = |number: &u64| number.wrapping_mul(u64::from(length));
         Cells {
-            numbers: self.numbers.iter().flat_map(|n| each().map(move |place| number(n).wrapping_add(place))).collect(),
+            numbers: self.numbers.iter().flat_map(|n| each().map(move |index| number(n).wrapping_add(index))).collect(),
             times_ms: self.times_ms.iter().flat_map(|time| each().map(|_| *time)).collect(),
         }
     }
@@ -136,7 +136,7 @@ fn texts(key: u64, cells: &Cells, length: Length) -> Result<ArrayRef> {
         let end = text.len() + length;
         while text.len() < end {
             let bits = random.next_u64();
-            let digits: [u8; 16] = std::array::from_fn(|place| DIGITS[(bits >> (4 * place)) as usize & 15]);
+            let digits: [u8; 16] = std::array::from_fn(|index| DIGITS[(bits >> (4 * index)) as usize & 15]);
             text.extend_from_slice(&digits);
         }
         text.truncate(end);
@@ -164,7 +164,7 @@ fn list(column: &GeneratedColumn, cells: &Cells, length: u32, item: &GeneratedCo
     Ok(Arc::new(ListArray::try_new(Arc::clone(field), offsets, items, None)?))
 }
 
-/// Of entries with equal keys, the first one stays.
+/// Generates maps. Of entries with equal keys, the first one stays.
 fn map(
     column: &GeneratedColumn,
     cells: &Cells,
@@ -183,8 +183,8 @@ fn map(
     let mut lengths = Vec::with_capacity(cells.len());
     for cell in 0..cells.len() {
         seen.clear();
-        let places = cell * length as usize..(cell + 1) * length as usize;
-        kept.extend(places.map(|place| seen.insert(rows.row(place))));
+        let indexes = cell * length as usize..(cell + 1) * length as usize;
+        kept.extend(indexes.map(|index| seen.insert(rows.row(index))));
         lengths.push(seen.len());
     }
     let kept = BooleanArray::from(kept);

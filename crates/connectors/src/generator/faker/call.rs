@@ -44,6 +44,8 @@ pub(super) const NAMES: [&str; 29] = [
 ];
 
 const DAY_MS: i64 = 86_400_000;
+/// Limit of the distance of a time from now: 34,000 years.
+const DISTANCE_MAX_MS: i64 = 1 << 50;
 /// Limit of the characters or words of a call.
 const COUNT_MAX: u64 = 100_000;
 
@@ -61,14 +63,15 @@ pub(super) enum Call {
         max: f64,
     },
     Pattern(Pattern),
-    /// `#` becomes a digit if `digits`, `?` a letter if `letters`.
+    /// `#` becomes a digit if `digits` is set. `?` becomes one of the 26 letters from `letters` on, if that
+    /// is set.
     Mask {
         mask: String,
         digits: bool,
         letters: Option<u8>,
     },
     Time(Moment),
-    /// A number of values of an expression, with spaces between them.
+    /// From `least` to `most` values of an expression, with spaces between them and `ends` after the last.
     Several {
         what: Box<Expression>,
         least: u64,
@@ -280,7 +283,8 @@ impl Arguments<'_> {
                 return Err(self.wrong(&format!("{form}; {units}")));
             }
         };
-        let number = |index: usize| Ok::<_, Error>(self.integer(index)?.filter(|number| (0..1 << 40).contains(number)));
+        let fits = |number: &i64| (0..=DISTANCE_MAX_MS / unit_ms).contains(number);
+        let number = |index: usize| Ok::<_, Error>(self.integer(index)?.filter(fits));
         let most = number(0)?.ok_or_else(|| self.wrong(form))?;
         let least = match numbers.len() {
             1 => 0,

@@ -8,6 +8,9 @@ const REPEATED_MAX: u32 = 8;
 /// The largest count in braces.
 const COUNT_MAX: u32 = 1_000;
 
+/// Limit of the characters of a text: counts of groups within groups multiply.
+const TEXT_MAX: u64 = 1 << 20;
+
 /// A regular expression.
 #[derive(Clone, Debug)]
 pub(super) enum Pattern {
@@ -28,8 +31,21 @@ impl Pattern {
         let mut reader = Reader { rest: text.chars().peekable(), text };
         let pattern = reader.alternatives(0)?;
         match reader.rest.next() {
+            None if pattern.longest() > TEXT_MAX => {
+                Err(reader.wrong(&format!("its texts have more than {TEXT_MAX} characters")))
+            }
             None => Ok(pattern),
             Some(_) => Err(reader.wrong("it has a ')' too many")),
+        }
+    }
+
+    /// The most characters of a text.
+    fn longest(&self) -> u64 {
+        match self {
+            Pattern::Char(_) | Pattern::Class(_) => 1,
+            Pattern::Sequence(parts) => parts.iter().map(Pattern::longest).fold(0, u64::saturating_add),
+            Pattern::OneOf(choices) => choices.iter().map(Pattern::longest).max().unwrap_or(0),
+            Pattern::Repeated { what, most, .. } => what.longest().saturating_mul(u64::from(*most)),
         }
     }
 
@@ -199,7 +215,9 @@ mod tests {
 
     #[test]
     fn patterns_that_cannot_be_read_are_refused() {
-        for text in ["(a", "a)", "[a", "[]", "*a", "a{x}", "a{3,2}", "a{99999}", "[z-a]", "\\"] {
+        for text in
+            ["(a", "a)", "[a", "[]", "*a", "a{x}", "a{3,2}", "a{99999}", "((a{1000}){1000}){1000}", "[z-a]", "\\"]
+        {
             let error = Pattern::parse(text).unwrap_err().to_string();
             assert!(error.contains(&format!("the pattern '{text}' cannot be read")), "{error}");
         }

@@ -153,13 +153,14 @@ fn what_does_not_fit_is_refused_and_names_the_nearest() {
     assert!(with("#{number.numberBetween '9','2'}").contains("the larger number comes second"));
     assert!(with("#{number.numberBetween 'a'}").contains("'a' is no whole number"));
     assert!(with("#{date.past '5','WEEKS'}").contains("units are MILLISECONDS, SECONDS"));
+    assert!(with("#{date.past '1099511627775','DAYS'}").contains("give how far at most"));
     assert!(with("#{date.past '5','15','SECONDS'}").contains("how far at least"));
     assert!(with("#{Name.firstName 'x'}").contains("takes none"));
     assert!(with("#{regexify '(a'}").contains("a group has no ')'"));
     assert!(refusal(&text, &[]).contains("column 'x' has no expression"));
     let more = |name, value| refusal(&text, &[("fields.x.expression", "-"), (name, value)]);
-    assert!(more("fields.y.expression", "-").contains("option 'fields.y.expression' is of no column"));
-    assert!(more("fields.x.length", "2").contains("option 'fields.x.length' is of no column, or does not fit"));
+    assert!(more("fields.y.expression", "-").contains("option 'fields.y.expression' names no column"));
+    assert!(more("fields.x.length", "2").contains("option 'fields.x.length' names no column, or does not fit"));
     assert!(more("fields.x.null-rate", "1.5").contains("give a number from 0 to 1"));
     assert!(more("row-per-second", "5").contains("did you mean 'rows-per-second'?"));
 }
