@@ -390,8 +390,9 @@ pub(crate) fn words_array(words: &[u64], nulls: Option<NullBuffer>, data_type: &
 
 fn bytes_array(table: &BytesTable, len: usize, nulls: Option<NullBuffer>, data_type: &DataType) -> Result<ArrayRef> {
     let offsets: Option<Vec<i32>> = table.offsets(len).map(|offset| i32::try_from(offset).ok()).collect();
-    let offsets =
-        offsets.ok_or_else(|| Error::user("the keys of one window exceed 2 GiB").remedy("use shorter keys"))?;
+    let offsets = offsets.ok_or_else(|| {
+        Error::user("the texts of one key column exceed 2 GiB").remedy("use shorter keys, or raise the parallelism")
+    })?;
     let strings = StringArray::try_new(OffsetBuffer::new(offsets.into()), Buffer::from_slice_ref(table.data()), nulls)?;
     let strings: ArrayRef = std::sync::Arc::new(strings);
     Ok(arrow::compute::cast(&strings, data_type)?)

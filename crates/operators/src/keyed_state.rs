@@ -308,7 +308,7 @@ impl<R: KeyedRows> KeyedState<R> {
 
     /// With a disk: [puts everything away](KeyedState::put_away) if the state in memory and `more_bytes`
     /// together take more than a share of the limit. Returns whether it did. It is an error if they exceed
-    /// the limit itself, with or without a disk.
+    /// the limit itself. Without a disk, the rows that wait count too.
     pub(crate) fn keep_to_size(&mut self, more_bytes: usize) -> Result<bool> {
         let bytes = self.size_bytes() + more_bytes;
         let Some(disk) = &self.disk else {
@@ -329,7 +329,7 @@ impl<R: KeyedRows> KeyedState<R> {
     }
 }
 
-/// An id as it is stored.
+/// An id in the 32 bits that tables store. It is an error if the id needs more.
 pub(crate) fn narrow(id: usize) -> Result<u32> {
     u32::try_from(id)
         .map_err(|_| Error::user("one task has more than 4,294,967,295 rows of state").remedy("raise the parallelism"))
@@ -347,6 +347,15 @@ pub(crate) fn check_size(bytes: usize, max: usize) -> Result<()> {
         ))
 }
 
+/// Refuses what must be in memory at once although the state is on disk.
+pub(crate) fn check_at_once(bytes: usize, max: usize) -> Result<()> {
+    if bytes <= max {
+        return Ok(());
+    }
+    Err(Error::user(format!("this task needs {bytes} bytes of its state at once; the limit is {max}"))
+        .remedy("SET 'state-bytes' higher, or raise the parallelism"))
+}
+
 /// The column of the numbers of snapshots. A row replaces rows of the same key with lower numbers.
 pub(crate) const SNAPSHOT: &str = "$snapshot";
 
@@ -362,16 +371,16 @@ pub(crate) fn numbers(state: &[ArrayRef], column: usize) -> Result<&Int64Array> 
 }
 
 /// Checks that rows of a snapshot have columns of the same types as the state.
-pub(crate) fn check_columns(then: &Schema, now: &Schema) -> Result<()> {
-    let mut pairs = then.fields().iter().zip(now.fields());
-    if then.fields().len() == now.fields().len()
-        && pairs.all(|(then, now)| then.data_type().equals_datatype(now.data_type()))
+pub(crate) fn check_columns(stored: &Schema, own: &Schema) -> Result<()> {
+    let mut pairs = stored.fields().iter().zip(own.fields());
+    if stored.fields().len() == own.fields().len()
+        && pairs.all(|(stored, own)| stored.data_type().equals_datatype(own.data_type()))
     {
         return Ok(());
     }
     let types = |schema: &Schema| schema.fields().iter().map(|f| f.data_type().to_string()).collect::<Vec<_>>();
-    let (then, now) = (types(then).join(", "), types(now).join(", "));
-    Err(Error::user(format!("the checkpoint has [{then}] as rows of state, the query has [{now}]"))
+    let (then, now) = (types(stored).join(", "), types(own).join(", "));
+    Err(Error::user(format!("the rows of state in the checkpoint have the types [{then}]; this query needs [{now}]"))
         .remedy("finish the job with the version of Anabranch that wrote the checkpoint"))
 }
 

@@ -55,7 +55,7 @@ impl Sort {
         })
     }
 
-    /// Sorts the rows of a piece, which are in the order of their times, in the whole order.
+    /// Sorts a piece by all columns of the order. Until now its rows are ordered only by time or prefix.
     fn sorted(&self, piece: DueRows) -> Result<RecordBatch> {
         let rows = RecordBatch::try_new(Arc::clone(&self.spec.schema), piece.rows.columns().to_vec())?;
         if self.spec.order.is_empty() {

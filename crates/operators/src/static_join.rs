@@ -203,7 +203,7 @@ impl Sided for StaticJoin {
         let options = RecordBatchOptions::new().with_row_count(Some(rows.num_rows()));
         let rows = RecordBatch::try_new_with_options(rows.schema(), columns, &options)?;
         let mut table = BuildTable::new(rows, &mut self.build_keys)?;
-        table.keys = table.keys.by_heads()?;
+        table.keys = table.keys.by_heads();
         self.table = Some(Arc::new(table));
         Ok(())
     }

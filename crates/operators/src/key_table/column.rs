@@ -203,7 +203,7 @@ impl KeyColumn {
         Ok(())
     }
 
-    /// Adds to `differing` those of the rows whose value is not that of the key `id_of` row. An id without a
+    /// Adds to `differing` the rows whose value differs from that of the key `id_of(row)`. An id without a
     /// key counts as equal.
     pub(super) fn compare(
         &self,
@@ -329,10 +329,10 @@ pub(crate) fn check_bytes(long: usize) -> Result<()> {
         return Ok(());
     }
     Err(Error::user("texts that are needed at once exceed 4 GiB")
-        .remedy("use shorter texts, or let the state be on disk: 'state-backend' = 'disk'"))
+        .remedy("use shorter texts, raise the parallelism, or let the state be on disk: 'state-backend' = 'disk'"))
 }
 
-/// The view of an array for a kept one. If its text is long, it is at this offset in the only buffer.
+/// Turns a kept view into the view of an array. A long text is at this offset in the array's only buffer.
 #[inline(always)]
 fn placed(view: u128, offset: usize) -> u128 {
     if view as u32 as usize <= INLINE { view } else { (view & HEAD) | (offset as u128) << 96 }

@@ -5,7 +5,7 @@ use arrow::array::RecordBatch;
 
 use super::rows::KeyedRows;
 use super::windows::{Slice, unknown};
-use super::{KeyedState, LEAST_BYTES, check_size};
+use super::{KeyedState, LEAST_BYTES, check_at_once};
 use crate::Output;
 use crate::operator::RESULT_ROWS;
 use crate::waiting::{DueRows, Waiting};
@@ -80,7 +80,7 @@ impl<R: KeyedRows> KeyedState<R> {
         emit(fired, &keys, out)?;
         fired.clear()?;
         self.windows.iter_mut().for_each(|windows| windows.read_to(last));
-        check_size(self.size_bytes() + bytes, self.bytes_max.max(LEAST_BYTES))
+        check_at_once(self.size_bytes() + bytes, self.bytes_max.max(LEAST_BYTES))
     }
 
     /// Event time advances: rows that wait for it are due. If no rows can wait, the watermark passes at once.

@@ -5,13 +5,13 @@ use anabranch_state::{KeyedTable, Merge};
 use arrow::array::{Array, ArrayRef, BooleanArray, Int64Array, RecordBatch};
 use arrow::compute::{filter_record_batch, interleave_record_batch};
 
-use super::{check_size, numbers};
+use super::{check_at_once, numbers};
 use crate::event_time::event_times;
 use crate::hash_keys;
 use crate::key_table::KeyTable;
 
-/// Keeps the row of each identity that has the highest number in the last column: of its snapshot, where rows
-/// replace each other.
+/// Keeps, for each identity, the row with the highest number in the last column. Where rows replace each
+/// other, this is the number of the row's snapshot.
 pub(crate) struct Latest {
     table: KeyedTable,
     identities: KeyTable,
@@ -68,7 +68,7 @@ impl Latest {
 impl Merge for Latest {
     fn add(&mut self, rows: &RecordBatch) -> Result<()> {
         self.bytes += batch_bytes(rows);
-        check_size(self.bytes, self.bytes_max)?;
+        check_at_once(self.bytes, self.bytes_max)?;
         let identity: Vec<ArrayRef> =
             self.table.identity.iter().map(|column| ArrayRef::clone(rows.column(*column))).collect();
         let versions: &Int64Array = numbers(rows.columns(), rows.num_columns() - 1)?;

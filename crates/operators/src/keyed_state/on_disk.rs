@@ -23,7 +23,7 @@ use arrow::array::{ArrayRef, BooleanArray, RecordBatch};
 use arrow::compute::{concat_batches, filter_record_batch};
 use arrow::datatypes::Schema;
 
-use super::check_size;
+use super::check_at_once;
 use super::latest::{Latest, Needed};
 use super::snapshots::{RunsOfTables, Snapshots};
 use super::windows::Slice;
@@ -31,16 +31,17 @@ use crate::event_time::{event_times, latest_time};
 use crate::hash_keys;
 use crate::operator::StateShape;
 
-/// Tables are full at this share of the limit. A table that grows holds its old slots beside twice as many
-/// new ones.
+/// Tables are full at the limit divided by this number. A table that grows holds its old slots beside twice
+/// as many new ones.
 const FULL_SHARE: usize = 4;
-/// Filters take at most this share of the limit.
+/// Filters take at most the limit divided by this number.
 const FILTERS_SHARE: usize = 4;
 /// The least limit of the tables in memory, however small the limit of the state.
 pub(crate) const LEAST_BYTES: usize = 1 << 20;
-/// Limit of the rows that a merge reads at once, unless more rows have the same hash.
+/// The least limit of the rows that a table reads at once in the order of hashes, in bytes, however small the
+/// limit of the state.
 const MERGED_BYTES: usize = 4 << 20;
-/// A slice of a window takes at most this share of the limit, and at most this number of blocks.
+/// A slice of a window takes at most the limit divided by this number, and at most this number of blocks.
 const SLICE_SHARE: usize = 8;
 const SLICE_BLOCKS_MAX: usize = 64;
 const BLOCK_BYTES: usize = 32 << 10;
@@ -74,7 +75,7 @@ struct Table {
     /// Files of incremental snapshots: all frozen runs.
     adding: Option<Vec<Arc<Run>>>,
     needed: Needed,
-    /// Limit of the rows that are read at once in an order, in bytes.
+    /// Limit of the rows that are read at once in the order of hashes, in bytes. It is an error to exceed it.
     merged_max: usize,
 }
 
@@ -120,7 +121,7 @@ impl OnDisk {
 
     /// Whether tables of this size must be written. An error if the keys of one batch do not fit into memory.
     pub(crate) fn is_full(&self, bytes: usize) -> Result<bool> {
-        check_size(bytes, self.bytes_max.max(LEAST_BYTES))?;
+        check_at_once(bytes, self.bytes_max.max(LEAST_BYTES))?;
         Ok(bytes > self.bytes_max / FULL_SHARE)
     }
 

@@ -232,7 +232,7 @@ fn rows_of_one_number_that_do_not_fit_into_memory_are_an_error() {
     let taken: Result<()> =
         rows.chunks(1_000).try_for_each(|rows| sort.batch(batch(spec, rows), &mut Output::default()));
     let error = taken.and_then(|()| sort.watermark(EventTime::MAX, &mut Output::default())).expect_err("too much");
-    assert!(error.to_string().contains("state of this task"), "{error}");
+    assert!(error.to_string().contains("of its state at once"), "{error}");
 }
 
 #[test]

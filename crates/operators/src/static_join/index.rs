@@ -39,7 +39,7 @@ struct Slot {
 const EMPTY: Slot = Slot { tag: 0, id: MISSING };
 /// At most one in this number of keys may share its head with another key.
 const ALIKE: usize = 8;
-/// Greatest number of keys with the same head: all rows may have just these keys.
+/// A key may share its head with at most this number of other keys: all rows may have just these keys.
 const ALIKE_MAX: usize = 4;
 /// Up to this number of slots, at most one in four is used, beyond it one in two.
 const SPARSE_SLOTS: usize = 1 << 12;
@@ -50,13 +50,14 @@ const PREFETCH_DISTANCE: usize = 32;
 
 impl Index {
     /// Indexes the keys by their heads, if they are texts and their heads distinguish them.
-    pub(super) fn by_heads(self) -> Result<Index> {
-        let Index::Table(table) = &self else { return Ok(self) };
-        let heads = match table.keys()?.as_slice() {
-            [column] if column.data_type() == &DataType::Utf8View => Heads::new(column.as_string_view().clone()),
+    pub(super) fn by_heads(self) -> Index {
+        let Index::Table(table) = &self else { return self };
+        // Texts that exceed an array stay in the table.
+        let heads = match table.keys().as_deref() {
+            Ok([column]) if column.data_type() == &DataType::Utf8View => Heads::new(column.as_string_view().clone()),
             _ => None,
         };
-        Ok(heads.map_or(self, Index::Heads))
+        heads.map_or(self, Index::Heads)
     }
 
     /// The id of each row's key, or [`MISSING`], as for keys with a NULL. `hashes` is reused memory.
@@ -182,7 +183,7 @@ mod tests {
         let mut ids = Vec::new();
         table.intern_rows(&[column], texts.len(), &mut Vec::new(), &mut ids).expect("interned");
         let ids_of_texts = texts.iter().zip(&ids).filter_map(|(text, id)| text.clone().map(|text| (text, *id as u32)));
-        (Index::Table(table).by_heads().expect("an index"), ids_of_texts.collect())
+        (Index::Table(table).by_heads(), ids_of_texts.collect())
     }
 
     /// Looks up all texts, of which some are keys, in columns of both kinds.
