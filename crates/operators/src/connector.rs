@@ -62,7 +62,7 @@ pub enum Delivery {
     ExactlyOnce {
         /// Letters, digits and hyphens.
         scope: String,
-        /// The writer before it got this scope.
+        /// The scopes that the writer had before this one.
         former: Former,
     },
 }
@@ -75,7 +75,7 @@ pub struct Former {
     /// The scope under which the restored committables were prepared, then others that may have been used
     /// since. Empty if the writer keeps its scope.
     pub scopes: Vec<String>,
-    /// Number of the tasks that prepared for them, as far as it is known.
+    /// Number of tasks that prepared committables under these scopes, as far as it is known.
     pub tasks: u32,
 }
 

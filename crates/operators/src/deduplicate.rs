@@ -1,9 +1,9 @@
 //! Deduplication of an append-only stream: the first row of each key is emitted, and the others are dropped.
 //!
-//! The only state is the set of keys that have had a row. With event time, the first row of a key is the
-//! earliest one: rows of new keys wait until the watermark reaches them, and are then processed in time
-//! order. Without event time, the first row is the one that arrives first. With state on a local disk, keys
-//! that do not fit into memory are looked up when their rows are due.
+//! State is the set of keys that have had a row and, with event time, the rows that wait. With event time,
+//! the first row of a key is the earliest one: rows of new keys wait until the watermark reaches them, and
+//! are then processed in time order. Without event time, the first row is the one that arrives first. With
+//! state on a local disk, keys that do not fit into memory are looked up when their rows are due.
 
 #[cfg(test)]
 mod tests;
@@ -103,7 +103,7 @@ impl KeyedRows for Seen {
 
 impl Deduplicate {
     pub(crate) fn new(spec: &DeduplicateSpec, options: &JobOptions) -> Result<Deduplicate> {
-        // Waiting rows take a part of the memory limit.
+        // With a disk, waiting rows take at most half of the memory limit.
         let share = JobOptions { state_bytes: options.state_bytes / 2, ..options.clone() };
         let waiting =
             spec.time.map(|time| Waiting::new(Arc::clone(&spec.schema), spec.keys, Order::Time(time), &share));
@@ -122,7 +122,7 @@ impl Deduplicate {
         })
     }
 
-    /// Emits those of the due rows whose keys have had none, a piece at a time.
+    /// Emits the due rows whose keys have had no row yet, a piece at a time.
     fn emit(&mut self, rows: &RecordBatch, out: &mut Output) -> Result<()> {
         let pieces = (0..rows.num_rows()).step_by(RESULT_ROWS);
         let pieces = pieces.map(|first| rows.slice(first, RESULT_ROWS.min(rows.num_rows() - first)));

@@ -52,11 +52,11 @@ pub fn latest_time(times: &[i64]) -> Option<i64> {
     Some(latest(times, first))
 }
 
-/// Whether all of these times are at or after `from` and at or before `to`, which is not before `from` and
-/// less than 2^63 apart.
+/// Whether all of these times are at or after `from` and at or before `to`. `to` must not be before `from`,
+/// and must be less than 2^63 after it.
 pub(crate) fn all_within(times: &[i64], from: i64, to: i64) -> bool {
-    // A negative difference sets the sign. If a time is so far off that one difference overflows, the other
-    // is negative.
+    // A negative difference sets the sign. For a time outside, one difference is negative. If it wraps to a
+    // positive number, the other difference is at least 2^63, and wraps to a negative one.
     let outside = times.iter().fold(0, |outside, t| outside | t.wrapping_sub(from) | to.wrapping_sub(*t));
     outside >= 0
 }
@@ -91,8 +91,9 @@ pub(crate) fn time_column(mut millis: Vec<i64>, data_type: &DataType) -> Result<
     Ok(make_array(values))
 }
 
-/// Windows as starts, ends and panes, in milliseconds. A pane is the longest span of time that belongs to the
-/// same windows throughout; hopping windows share their panes (Li et al., "No pane, no gain", 2005).
+/// Windows as starts, ends and panes, in milliseconds. A pane is as long as the greatest common divisor of
+/// size and slide. So all times of a pane belong to the same windows, and hopping windows share their panes
+/// (Li et al., "No pane, no gain", 2005).
 ///
 /// A window is named by its start. A cumulating window is named by its end minus the greatest size instead:
 /// then ends grow with the names in steps of the slide, as those of hopping windows do.
@@ -102,8 +103,8 @@ pub(crate) struct WindowTimes {
     pub(crate) slide: i64,
     pub(crate) pane: i64,
     offset: i64,
-    /// The length of the longest cumulating window. A cumulating window starts at the multiple of this length
-    /// at or before its last instant.
+    /// The length of the longest cumulating window. Cumulating windows start at the offset plus a multiple of
+    /// this length.
     cumulates: Option<i64>,
 }
 
@@ -118,7 +119,10 @@ impl WindowTimes {
             Window::Cumulate { step_ms, max_ms, offset_ms } => (max_ms, step_ms, offset_ms, Some(max_ms)),
         };
         if size <= 0 || slide <= 0 {
-            return Err(Error::user(format!("a window of {size} ms every {slide} ms")).remedy("use positive intervals"));
+            return Err(Error::user(format!(
+                "the size ({size} ms) and the slide ({slide} ms) of a window must be positive"
+            ))
+            .remedy("use positive intervals"));
         }
         let pane = gcd(size, slide);
         let offset = offset.rem_euclid(cumulates.unwrap_or(slide));

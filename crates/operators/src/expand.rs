@@ -20,6 +20,7 @@ pub(crate) struct Expand {
 struct Grouping {
     /// For each key: whether it belongs to this grouping.
     has: Vec<bool>,
+    /// The number that identifies this grouping in the output.
     number: u64,
 }
 

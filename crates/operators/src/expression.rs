@@ -61,6 +61,7 @@ pub struct CompiledExpr {
     /// For messages.
     text: String,
     may_fail: bool,
+    /// The values of a literal, for the longest batch so far.
     constant: Option<ArrayRef>,
 }
 
@@ -179,7 +180,8 @@ pub(crate) fn runtime_error(error: &DataFusionError) -> Error {
             }
             ArrowError::ArithmeticOverflow(message) => Error::user(format!("a number is out of range: {message}"))
                 .remedy("cast the operands to a wider type, for example DECIMAL(38, 0) or DOUBLE"),
-            ArrowError::ComputeError(message) if message.contains("overflow") => Error::user("a time is out of range"),
+            ArrowError::ComputeError(message) if message.contains("overflow") => Error::user("a time is out of range")
+                .remedy("leave such rows out with WHERE, or use a smaller interval"),
             other => Error::user(sql_names(&other.to_string())),
         },
         other => {
@@ -193,7 +195,7 @@ pub(crate) fn runtime_error(error: &DataFusionError) -> Error {
     }
 }
 
-/// The expression with the names of its columns in the place of their numbers.
+/// The text of an expression, with column names instead of `#` and an index.
 fn text_of(expr: &Expr, schema: &Schema) -> String {
     let numbered = expr.to_string();
     let mut text = String::new();

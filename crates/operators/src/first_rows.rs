@@ -4,8 +4,9 @@
 //! A row that is not among the first ones can never become one, so it is not kept. A batch is processed as a
 //! whole: each row is compared with the last of the first rows, most often by one number, and only rows that
 //! are among the first ones at the end of the batch are stored. The order covers all columns, so it does not
-//! depend on arrival and is the same after a restore. With state on a local disk, a partition is in memory as
-//! a whole or not at all (`keyed_state::OnDisk`).
+//! depend on arrival and is the same after a restore. Only with `RankSpec::latest`, the row that arrived last
+//! replaces one that is equal in the order. With state on a local disk, a partition is in memory as a whole
+//! or not at all (`keyed_state::OnDisk`).
 
 mod emitted;
 mod partition;
@@ -34,7 +35,7 @@ use crate::{Dropped, Operator, Output, State};
 
 pub(crate) use self::snapshot::table;
 
-/// The partition of a row number that is free.
+/// Stands for the partition of a free row number.
 const FREE: u32 = u32::MAX;
 
 pub(crate) struct FirstRows {
@@ -60,7 +61,7 @@ struct Partitions {
     /// Memory of the partitions that have more than one row.
     partition_bytes: usize,
     changes: Changes,
-    /// Rows are being restored: removed rows are still in their partitions.
+    /// Whether rows are being restored. Removed rows are then still in their partitions.
     restores: bool,
     touched: Touched,
 }
@@ -200,7 +201,7 @@ impl Partitions {
         let partition = &mut self.partitions[group];
         if let Some(entry) = partition.entries().first() {
             let by_time =
-                entry.prefix.cmp(&prefix).then_with(|| self.rows.order_by_first(values, row, other(entry)).reverse());
+                entry.prefix.cmp(&prefix).then_with(|| self.rows.order_by_first(values, row, row_of(entry)).reverse());
             let is_same =
                 || self.spec.time_to_live_ms.is_none() && order(&self.rows, entry, prefix, (values, row)).is_eq();
             if by_time.is_lt() || by_time.is_eq() && is_same() {
@@ -327,11 +328,11 @@ fn free_if_gone(row: usize, copies: &[u32], groups: &mut [u32], changes: &Change
 /// How an entry compares with a row of a batch.
 #[inline]
 fn order(rows: &RowStore, entry: &Entry, prefix: u64, (values, row): (&[Values<'_>], usize)) -> Ordering {
-    entry.prefix.cmp(&prefix).then_with(|| rows.order(values, row, other(entry)).reverse())
+    entry.prefix.cmp(&prefix).then_with(|| rows.order(values, row, row_of(entry)).reverse())
 }
 
-/// Where the row of an entry is.
-fn other(entry: &Entry) -> Comparand {
+/// The row of an entry, for comparisons.
+fn row_of(entry: &Entry) -> Comparand {
     match entry.place() {
         RowPlace::Kept(row) => Comparand::Kept(row),
         RowPlace::Batch(row) => Comparand::Row(row),

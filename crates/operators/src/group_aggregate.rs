@@ -42,7 +42,7 @@ use crate::{CompiledExpr, Dropped, Functions, Operator, Output, State};
 
 pub(crate) use succession::goes_on;
 
-/// Gathered rows take at most this share of the memory of the state.
+/// Gathered rows take about the memory limit of the state, divided by this number.
 const GATHERED_SHARE: usize = 8;
 
 pub(crate) struct GroupAggregate {
@@ -53,7 +53,7 @@ pub(crate) struct GroupAggregate {
     weight: Option<usize>,
     state: KeyedState<Groups>,
     gathered: Gathered,
-    /// The event time that has been reached since the first gathered batch.
+    /// A watermark that has arrived, but has not begun to fire windows.
     arrived: Option<EventTime>,
     touched: Touched,
 }
@@ -62,6 +62,7 @@ pub(crate) struct GroupAggregate {
 #[derive(Default)]
 struct Touched {
     groups: Vec<usize>,
+    /// For each: its first row in the batch.
     rows: Vec<u64>,
     /// For each: whether it existed before.
     existed: Vec<bool>,

@@ -49,8 +49,8 @@ pub(crate) struct Sides {
     pub(crate) sides: Vec<Side>,
     tables: Vec<Table>,
     nulls_equal: bool,
-    /// Number of key columns, and of keys.
     key_columns: usize,
+    /// Number of keys in memory.
     keys: usize,
 }
 
@@ -60,7 +60,7 @@ pub(crate) struct SideRows {
     pub(crate) weights: Vec<i64>,
 }
 
-/// Rows whose keys were to be loaded into memory.
+/// The outcome of [`Tables::bring_rows`].
 pub(crate) enum Brought {
     /// The rows, and the ids of their keys.
     All(SideRows, Vec<usize>),
@@ -262,7 +262,7 @@ impl keyed_state::KeyedRows for Sides {
         Ok(())
     }
 
-    /// Rows whose time had ended were emitted before the snapshot.
+    /// Removes the rows that had expired before the snapshot. Their results were emitted then.
     fn restored(state: &mut KeyedState<Self>) -> Result<()> {
         let watermark = EventTime(state.watermark);
         state.rows.sides.iter_mut().for_each(|side| _ = side.expire(watermark));
@@ -333,8 +333,8 @@ fn each_once(rows: &[usize], columns: impl Fn(&[usize]) -> Result<Vec<ArrayRef>>
     }
 }
 
-/// The ids of a batch with the sums of their weights. Retractions come first, so that the last row of a key
-/// is the current one.
+/// For each id of a batch: its first row, and the sum of its weights unless that is 0. Retractions come
+/// first, so that the last row of a key is the current one.
 pub(crate) fn in_order(ids: &[usize], weights: &[i64]) -> Vec<(usize, i64)> {
     let mut sums: BTreeMap<usize, (usize, i64)> = BTreeMap::new();
     for (row, (id, weight)) in ids.iter().zip(weights).enumerate() {

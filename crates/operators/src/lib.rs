@@ -55,7 +55,7 @@ pub use lookup::{Lookup, LookupContext, PendingRows, Waiting};
 pub use operator::{Dropped, Element, LookupRequests, Operator, Output, Sided, State, StateChange, StateShape};
 pub use static_join::StaticSide;
 
-/// Whether an operator of the next plan version can go on with the state of a former one in memory.
+/// Whether an operator of the next plan version can take over the state of a former one in memory.
 #[must_use]
 pub fn state_goes_on(former: &OperatorSpec, next: &OperatorSpec, functions: &Functions) -> bool {
     use OperatorSpec::{Deduplicate, GroupAggregate, Limit, MultiJoin, Over, Rank, Sort, StreamJoin, WindowAggregate};

@@ -22,13 +22,12 @@ use crate::{
     hash_keys,
 };
 
-/// See the module.
 pub(crate) struct LookupJoin {
     join: StaticJoin,
     /// The keys of the lookup, over the main input.
     keys: Vec<CompiledExpr>,
     key_schema: SchemaRef,
-    /// From the rows of an answer to the build side of the join.
+    /// The operators that turn the rows of an answer into the build side of the join.
     table: Vec<Box<dyn Operator>>,
     build_schema: SchemaRef,
     lookup: Option<Box<dyn Lookup>>,

@@ -149,7 +149,7 @@ impl MultiJoin {
         self.emit_more(out).map(|_| ())
     }
 
-    /// NULL in place of a row of an input, for these keys.
+    /// A row for each of these keys, with NULL for the columns of an input that has no row of the key.
     fn without(&self, input: usize, keys: Vec<usize>, weight: i64) -> Result<Option<Origin>> {
         if keys.is_empty() {
             return Ok(None);
@@ -203,7 +203,7 @@ fn next_row(side: &Side, mut row: Option<usize>) -> Option<usize> {
     row
 }
 
-/// Rows with the sums of the weights of equal ones; retractions come first.
+/// Merges equal rows, and adds up their weights. Retractions come first.
 fn ordered(rows: &SideRows, keys: &[usize], ids: &[usize]) -> Result<(SideRows, Vec<usize>)> {
     let order = in_order(ids, &rows.weights);
     let places = order.iter().map(|(row, _)| *row as u64).collect();

@@ -16,7 +16,6 @@ const PARTITION: &str = "row";
 const UNREAD: &str = "unread";
 const READ: &str = "read";
 
-/// See the module.
 pub(crate) struct OneRow;
 
 impl Connector for OneRow {

@@ -34,8 +34,8 @@ pub trait Operator: Any + Send {
     }
 
     /// Continues with the last batch, watermark or flush: an operator with much output, or with more keys
-    /// than fit into memory, proceeds in pieces. Returns false if nothing was left, and from then on until
-    /// the next call of these. No other method is called before that.
+    /// than fit into memory, proceeds in pieces. Returns false if nothing was left. No other method is called
+    /// before it has returned false.
     fn more(&mut self, _out: &mut Output) -> Result<bool> {
         Ok(false)
     }
@@ -156,9 +156,9 @@ pub trait LookupRequests {
 /// Rows that an operator has dropped, by their cause.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Dropped {
-    /// All of their windows had fired.
+    /// All of their windows had fired, or the watermark had reached their time.
     pub late_rows: u64,
-    /// They belong to no window.
+    /// Their event time is NULL.
     pub rows_without_event_time: u64,
     /// They had NULL for a NOT NULL column of the sink.
     pub rows_with_null: u64,

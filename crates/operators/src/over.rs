@@ -44,7 +44,7 @@ pub(crate) struct Over {
 
 impl Over {
     pub(crate) fn new(spec: &OverSpec, functions: &Functions, options: &JobOptions) -> Result<Over> {
-        // Waiting rows take a part of the memory limit.
+        // With a disk, waiting rows take at most half of the memory limit.
         let share = JobOptions { state_bytes: options.state_bytes / 2, ..options.clone() };
         let order = spec.time.map(Order::Time);
         let waiting = order.map(|order| Waiting::new(Arc::clone(&spec.schema), spec.keys, order, &share));

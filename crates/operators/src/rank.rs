@@ -47,7 +47,7 @@ struct Partitions {
     live: usize,
     /// Bytes of the rows.
     bytes: usize,
-    /// A changed row that is not among the rows is removed.
+    /// The changed rows. Those that are not among `rows` have been removed.
     changes: ChangedRows<RowOf>,
 }
 
@@ -212,8 +212,8 @@ impl KeyedRows for Partitions {
 
     fn keep(&mut self, keys: &[usize]) -> Result<()> {
         let rows = std::mem::take(&mut self.rows).into_iter();
-        let place = |group: u32| keys.binary_search(&(group as usize)).ok().and_then(|place| u32::try_from(place).ok());
-        self.rows = rows.filter_map(|((group, row), copies)| Some(((place(group)?, row), copies))).collect();
+        let moved = |group: u32| keys.binary_search(&(group as usize)).ok().and_then(|index| u32::try_from(index).ok());
+        self.rows = rows.filter_map(|((group, row), copies)| Some(((moved(group)?, row), copies))).collect();
         self.sizes = keys.iter().map(|group| self.sizes[*group]).collect();
         self.bytes = self.rows.keys().map(|(_, row)| row.len()).sum();
         self.live = self.sizes.iter().filter(|size| **size > 0).count();

@@ -49,8 +49,8 @@ impl Repeat {
 }
 
 impl Repeat {
-    /// Rows with their multiplicities as weights. A retraction and its new row that differ in the
-    /// multiplicity only become one row with the difference.
+    /// Rows with their multiplicities as weights. A retraction and its new row that differ only in the
+    /// multiplicity become one row with the difference.
     fn weighed(&self, batch: &RecordBatch, copies: &Int64Array, weight: usize) -> Result<RecordBatch> {
         if batch.num_rows() == 0 {
             return Ok(RecordBatch::new_empty(Arc::clone(&self.schema)));
@@ -61,12 +61,12 @@ impl Repeat {
             self.kept.iter().filter(|c| **c != weight).map(|c| batch.column(*c).clone()).collect();
         let pairs = batch.num_rows().saturating_sub(1);
         let part = |first: usize| -> Vec<ArrayRef> { rows.iter().map(|column| column.slice(first, pairs)).collect() };
-        let goes_on = same(&part(0), &part(1), pairs)?;
+        let equals_next = same(&part(0), &part(1), pairs)?;
         let mut total = 0_i64;
         let weighed = (0..batch.num_rows()).map(|row| {
             let copies = if copies.is_valid(row) { copies.value(row).max(0) } else { 0 };
             total += weights.value(row) * copies;
-            if row < pairs && goes_on.value(row) { 0 } else { std::mem::take(&mut total) }
+            if row < pairs && equals_next.value(row) { 0 } else { std::mem::take(&mut total) }
         });
         let weighed: Int64Array = weighed.collect();
         let is_there: BooleanArray = weighed.values().iter().map(|weight| Some(*weight != 0)).collect();

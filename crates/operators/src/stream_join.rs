@@ -50,10 +50,11 @@ pub(crate) struct StreamJoin {
     /// The batch whose matches are being emitted.
     pending: Option<Pending>,
     results: Results,
-    /// Rows that are emitted because they have expired, with their weights, and the watermark that follows
-    /// them.
+    /// Rows that are emitted because they have expired, with their weights.
     leaving: Vec<(JoinSide, Vec<(usize, i64)>)>,
+    /// The watermark to emit after them.
     passing: Option<EventTime>,
+    /// How far the emitted watermarks are behind those of the inputs.
     delay_ms: i64,
     /// The versions, if right rows are versions.
     versions: Option<Versions>,
@@ -197,7 +198,7 @@ impl StreamJoin {
         self.emit(&joined, weights, out)
     }
 
-    /// Emits rows in the joined columns.
+    /// Emits rows, given the columns of both sides.
     fn emit(&mut self, joined: &[ArrayRef], weights: Vec<i64>, out: &mut Output) -> Result<()> {
         let columns = self.output.iter().map(|column| Arc::clone(&joined[*column])).collect();
         self.results.emit(columns, weights, out)

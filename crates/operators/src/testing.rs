@@ -1,4 +1,4 @@
-//! A job for tests of sources and sinks outside of a job.
+//! A host for tests of sources and sinks outside of a job.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering::SeqCst};

@@ -81,16 +81,16 @@ impl Open {
         while self.row < self.batch.num_rows() && picked.rows.len() < RESULT_ROWS {
             let (first, end) = (self.offsets[self.row], self.offsets[self.row + 1]);
             let is_null = self.nulls.as_ref().is_some_and(|nulls| nulls.is_null(self.row));
-            let is_empty = is_null || (first..end).all(|place| self.is_absent(place));
+            let is_empty = is_null || (first..end).all(|index| self.is_absent(index));
             let count = if is_empty { 0 } else { end - first };
             if count == 0 && outer {
                 picked.push(self.row, None);
             }
             while self.emitted < count && picked.rows.len() < RESULT_ROWS {
-                let place = first + self.emitted;
+                let index = first + self.emitted;
                 self.emitted += 1;
-                if !self.is_absent(place) {
-                    picked.push(self.row, Some((place, self.emitted)));
+                if !self.is_absent(index) {
+                    picked.push(self.row, Some((index, self.emitted)));
                 }
             }
             if self.emitted == count {
@@ -100,9 +100,9 @@ impl Open {
         picked
     }
 
-    fn is_absent(&self, place: i32) -> bool {
-        let nulls = self.absent.as_ref().zip(usize::try_from(place).ok());
-        nulls.is_some_and(|(nulls, place)| nulls.is_null(place))
+    fn is_absent(&self, index: i32) -> bool {
+        let nulls = self.absent.as_ref().zip(usize::try_from(index).ok());
+        nulls.is_some_and(|(nulls, index)| nulls.is_null(index))
     }
 }
 
@@ -120,7 +120,7 @@ struct Picked {
 impl Picked {
     fn push(&mut self, row: usize, element: Option<(i32, i32)>) {
         self.rows.push(u32::try_from(row).unwrap_or(u32::MAX));
-        self.places.push(element.and_then(|(place, _)| u32::try_from(place).ok()));
+        self.places.push(element.and_then(|(index, _)| u32::try_from(index).ok()));
         self.numbers.push(element.map(|(_, number)| number));
     }
 }

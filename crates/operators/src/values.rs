@@ -1,4 +1,4 @@
-//! Values: constant rows in place of each row of the input.
+//! Values: the rows of a `VALUES` list in place of each row of the input.
 
 use std::sync::Arc;
 

@@ -28,7 +28,7 @@ use crate::operator::{StateChange, StateShape};
 /// Memory of a row besides its columns.
 const ROW_BYTES: usize = 2 * size_of::<i64>();
 
-/// See the module. Rows of equal numbers are in order of arrival.
+/// Rows that wait, in the order of their numbers. Rows of equal numbers are in order of arrival.
 pub(crate) struct Waiting {
     /// The schema of the rows.
     schema: SchemaRef,
@@ -199,11 +199,11 @@ impl Waiting {
             }
         }
         let (mut runs, mut found) = (Vec::new(), Vec::new());
-        for (place, run) in self.runs.iter().enumerate() {
+        for (index, run) in self.runs.iter().enumerate() {
             let end = run.first + run.numbers[run.first..].partition_point(|number| *number <= reached);
             if end > run.first {
                 found.extend((run.first..end).map(|row| (run.numbers[row], runs.len(), row)));
-                runs.push(place);
+                runs.push(index);
             }
         }
         found.sort_by_key(|(number, ..)| *number);
@@ -340,7 +340,7 @@ impl Waiting {
         }
     }
 
-    /// The event time of the checkpoint: rows up to it wait no more.
+    /// Drops restored rows up to the event time of the checkpoint: they wait no more.
     pub(crate) fn restored(&mut self, watermark: EventTime) -> Result<()> {
         match self.order {
             Order::Time(column) => {
@@ -362,7 +362,7 @@ impl Waiting {
         self.disk.iter_mut().for_each(OnDisk::goes_on);
     }
 
-    /// Takes over the rows of a former plan version. There are none yet.
+    /// Takes over the rows of a former plan version. It has no rows of its own yet.
     pub(crate) fn succeed(&mut self, former: &mut Waiting) {
         std::mem::swap(self, former);
         self.snapshots = std::mem::take(&mut self.snapshots).succeed();

@@ -46,18 +46,18 @@ use crate::{CompiledExpr, Dropped, Functions, Operator, Output, State, StateChan
 /// A table that takes more than this is not kept for reuse.
 const SPARE_BYTES_MAX: usize = 4 << 20;
 
-/// Rows to results.
+/// Aggregates rows to results.
 pub(crate) struct CompleteAggregate {
     reads: Reads,
     panes: Panes,
 }
 
-/// The states of partial halves to results.
+/// Merges the states of partial halves to results.
 pub(crate) struct FinalAggregate {
     panes: Panes,
 }
 
-/// What is read of rows: their keys, and their event time.
+/// The expressions of the event time and the keys of rows.
 struct Reads {
     time: Option<CompiledExpr>,
     keys: Vec<CompiledExpr>,
@@ -69,9 +69,9 @@ struct Panes {
     time_type: DataType,
     key_types: Vec<DataType>,
     functions: AggregateFunctions,
-    /// Of results.
+    /// Schema of results.
     schema: SchemaRef,
-    /// Of the contents of snapshots: of states in transit.
+    /// Schema of states: from partial halves, in snapshots and on the disk.
     state_schema: SchemaRef,
     snapshots: Snapshots,
     /// Panes by start; the global window is the pane at 0.
@@ -79,7 +79,7 @@ struct Panes {
     watermark: i64,
     dropped: Dropped,
     spare: Spare,
-    /// Where groups are that do not fit into memory.
+    /// The disk for groups that do not fit into memory.
     disk: Option<PaneRuns>,
     sizes: Sizes,
     firing: Firing,
@@ -94,15 +94,15 @@ enum Pane {
     Open(OpenPane),
     /// Was merged into a window that fired; other windows still need it.
     Sealed(Grouped),
-    /// Nothing of it is in memory: it is on the disk.
+    /// All of its groups are on the disk.
     Away,
 }
 
 struct OpenPane {
     groups: Box<Groups>,
-    /// Rows since the last snapshot that are not in `groups`.
+    /// The groups of rows since the last snapshot that are not in `groups`.
     changed: Option<Box<Groups>>,
-    /// States that the last snapshot has, and that are not in `groups` yet.
+    /// States that the last snapshot took out, and that are not in `groups` yet.
     put_off: PutOff,
 }
 
@@ -242,7 +242,7 @@ impl Panes {
         Ok(())
     }
 
-    /// Event time goes on: windows that end are emitted before it.
+    /// Event time advances: windows that end are emitted before the watermark.
     fn reach(&mut self, watermark: EventTime, out: &mut Output) -> Result<()> {
         // After a restore the inputs may be behind the restored watermark.
         self.begin_firing(watermark.0.max(self.watermark));
@@ -285,7 +285,7 @@ impl Pane {
         }
     }
 
-    /// The changes were taken, and there will be none for a while.
+    /// Drops the table of changes, whose states were taken. The next snapshots need none.
     fn drop_changes_table(&mut self) {
         if let Pane::Open(open) = self {
             open.changed = None;
@@ -304,7 +304,7 @@ impl Pane {
 impl OpenPane {
     fn size_bytes(&self) -> usize {
         let OpenPane { groups, changed, put_off } = self;
-        groups.size_bytes() + changed.as_ref().map_or(0, |of| of.size_bytes()) + put_off.size_bytes(groups)
+        groups.size_bytes() + changed.as_ref().map_or(0, |changed| changed.size_bytes()) + put_off.size_bytes(groups)
     }
 }
 
@@ -414,7 +414,8 @@ impl State for Panes {
     }
 
     fn goes_on(&mut self) {
-        // Runs are of this operator alone.
+        // Rows that were restored to the disk are in runs of this operator. A snapshot that continued the
+        // restored ones would contain these rows twice.
         if self.disk.as_ref().is_none_or(PaneRuns::is_empty) {
             self.snapshots.go_on(self.panes.values().map(Pane::len).sum());
         }

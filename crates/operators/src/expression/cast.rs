@@ -1,4 +1,5 @@
-//! Conversions in which SQL differs from the library: to text, and of times.
+//! Conversions in which SQL differs from the library: from and to text, of times, between floating point and
+//! DECIMAL, and of nested values.
 
 mod nested;
 mod texts;
@@ -136,7 +137,7 @@ fn times(array: &ArrayRef, unit: TimeUnit, safe: bool, text: &mut StringViewBuil
         match written {
             Some(Ok(())) => text.append_value(&shown),
             _ if safe => text.append_null(),
-            _ => return Err(unfit(format!("{value} is not a time that can be written"))),
+            _ => return Err(unfit(format!("the time {value} is too far from 1970 to be shown as text"))),
         }
     }
     Ok(())

@@ -1,4 +1,4 @@
-//! From expressions of the plan to physical ones.
+//! Compiles expressions of the plan to physical expressions.
 
 use std::sync::Arc;
 
@@ -61,8 +61,10 @@ pub(super) fn physical(expr: &Expr, schema: &Schema, functions: &Functions) -> R
         DataFusionError::External(own) if own.is::<Error>() => {
             own.downcast::<Error>().map_or_else(|e| Error::internal(e.to_string()), |own| *own)
         }
-        // Types that are known only once the whole query is planned.
-        DataFusionError::NotImplemented(what) => Error::user(sql_names(&what)).remedy("write it in another way"),
+        // The library refuses these types, which are known only once the whole query is planned.
+        DataFusionError::NotImplemented(what) => {
+            Error::user(sql_names(&what)).remedy("cast the operands to types that the operator supports")
+        }
         other => Error::internal(format!("{expr}: {}", other.strip_backtrace())),
     })
 }
@@ -98,7 +100,7 @@ fn binary(op: BinaryOp, left: &Expr, right: &Expr, schema: &Schema, functions: &
     })
 }
 
-/// A kernel for a comparison with a constant text that is short enough to lie in its view.
+/// A kernel for a comparison with a constant text that is short enough to be inlined in its view.
 fn short_text(op: BinaryOp, from: &DataType, right: &Expr) -> Option<Kernel> {
     let negated = match op {
         BinaryOp::Eq => false,
@@ -174,6 +176,7 @@ fn in_list(value: Physical, list: Vec<Physical>, negated: bool, schema: &Schema)
     }
     let mut found =
         list.iter().map(|item| equal(&value, item, schema)).collect::<datafusion_common::Result<Vec<_>>>()?;
+    // A balanced tree: a chain of as many operators as items could overflow the stack.
     while found.len() > 1 {
         let pairs = found.chunks(2).map(|pair| match pair {
             [left, right] => plain(BinaryOp::Or, Arc::clone(left), Arc::clone(right)),

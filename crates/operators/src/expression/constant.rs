@@ -12,7 +12,7 @@ use datafusion_common::{DataFusionError, Result, ScalarValue};
 use super::compile::scalar;
 
 /// The value of a literal, or of an array, a map or a row of literals, possibly empty. `None` for any other
-/// expression. The elements have the types that the type of the whole gives them.
+/// expression. Elements are cast to the element types of the whole.
 pub(super) fn constant(expr: &Expr) -> Result<Option<ScalarValue>> {
     let (function, args, returns) = match expr {
         Expr::Literal(literal) => {
@@ -21,7 +21,7 @@ pub(super) fn constant(expr: &Expr) -> Result<Option<ScalarValue>> {
         Expr::Call { function, args, returns, .. } => (function.as_str(), args, returns),
         _ => return Ok(None),
     };
-    let every = |place: usize, step: usize, field: &Field| column(args.iter().skip(place).step_by(step), field);
+    let every = |first: usize, step: usize, field: &Field| column(args.iter().skip(first).step_by(step), field);
     Ok(match (function, returns) {
         ("make_array", DataType::List(item)) => {
             let Some(values) = every(0, 1, item)? else { return Ok(None) };
@@ -40,7 +40,7 @@ pub(super) fn constant(expr: &Expr) -> Result<Option<ScalarValue>> {
         }
         ("named_struct", DataType::Struct(fields)) => {
             let columns =
-                fields.iter().enumerate().map(|(place, field)| column(args.iter().skip(2 * place + 1).take(1), field));
+                fields.iter().enumerate().map(|(index, field)| column(args.iter().skip(2 * index + 1).take(1), field));
             let Some(columns) = columns.collect::<Result<Option<Vec<_>>>>()? else { return Ok(None) };
             Some(ScalarValue::Struct(Arc::new(StructArray::try_new(fields.clone(), columns, None)?)))
         }

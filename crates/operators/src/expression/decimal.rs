@@ -78,7 +78,7 @@ fn quotient(left: &Operand, right: &Operand, (precision, scale): (u8, i32)) -> R
     Ok(each(left, right, |a, b| fit(divide(wide(a), wide(b), shift)?, precision)))
 }
 
-/// `a * 10^shift / b`, rounded half up, digit by digit: no intermediate value overflows if the result fits.
+/// `a * 10^shift / b`, rounded half up, by long division. No intermediate value overflows if the result fits.
 fn divide(a: i256, b: i256, shift: i32) -> Option<i256> {
     let negative = a.is_negative() != b.is_negative();
     let (a, mut b) = (a.wrapping_abs(), b.wrapping_abs());

@@ -1,4 +1,4 @@
-//! Our own physical expressions, where SQL's meaning differs from that of the library's kernels.
+//! Our own physical expressions, where SQL differs from the library's kernels or ours are faster.
 
 use std::fmt;
 use std::hash::Hash;
@@ -16,7 +16,7 @@ use datafusion_physical_expr::PhysicalExpr;
 
 use super::{cast, decimal, float};
 
-/// What an [`OwnExpr`] computes of its operands.
+/// What an [`OwnExpr`] computes from its operands.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) enum Kernel {
     /// `a AND b`, with `b` evaluated only where `a` is not false.
@@ -25,9 +25,10 @@ pub(super) enum Kernel {
     Or,
     /// A comparison of floating-point numbers.
     Float(BinaryOp),
-    /// Whether a text equals, or differs from, one that is short enough to lie in its view.
+    /// Whether a text equals a constant that is short enough to be inlined in its view, or with `negated`
+    /// whether it differs.
     Short { view: u128, negated: bool },
-    /// Whether a text matches, or does not.
+    /// Whether a text matches a pattern, or with `negated` whether it does not.
     Match { matcher: Arc<Matcher>, negated: bool },
     /// Arithmetic of exact numbers, one of them DECIMAL.
     Decimal(BinaryOp),
@@ -48,8 +49,8 @@ impl OwnExpr {
         Arc::new(OwnExpr { kernel, args, data_type })
     }
 
-    /// A connective over truth values. An error of the right operand does not count where the left one
-    /// decides.
+    /// Evaluates `AND` or `OR`. The right operand is evaluated only for rows in which the left one does not
+    /// decide, so it cannot fail for others.
     fn connect(&self, batch: &RecordBatch) -> Result<ColumnarValue> {
         let [left, right] = self.args.as_slice() else { return internal_err!("AND and OR have two operands") };
         let rows = batch.num_rows();

@@ -85,6 +85,7 @@ impl Emitted {
         Ok(())
     }
 
+    /// Adds the copies of a row that its `others` copies, before or after the batch, do not cancel.
     fn copies(&mut self, group: usize, entry: &Entry, others: u32, weight: i64) -> Result<()> {
         if entry.copies > others {
             let place = self.row(group, entry.kept())?;
@@ -96,7 +97,7 @@ impl Emitted {
     /// Adds the row numbers whose row has changed.
     fn add_numbered(&mut self, group: usize, pairs: &Pairs<'_>) -> Result<()> {
         let Pairs { before, after, .. } = pairs;
-        // For each former entry, once it is needed.
+        // For each former entry: its index in `rows`, once it is needed.
         let mut places: Vec<Option<u32>> = vec![None; before.len()];
         let (mut was, mut is) = (numbered(before), numbered(after));
         let (mut former, mut last) = (0, None);
@@ -124,6 +125,7 @@ impl Emitted {
         Ok(())
     }
 
+    /// The index in `rows` of an entry, which is added the first time.
     fn once(&mut self, place: &mut Option<u32>, group: usize, entry: &Entry) -> Result<u32> {
         if let Some(place) = place {
             return Ok(*place);
@@ -143,8 +145,8 @@ struct Pairs<'a> {
 }
 
 impl Pairs<'_> {
-    /// The index that an entry had before the batch, if it existed. Entries are looked up in order, from the
-    /// index `at` on.
+    /// The index that an entry had before the batch, if it existed. Entries are looked up in order: the
+    /// search begins at the index `at`.
     fn former(&self, entry: &Entry, at: &mut usize) -> Option<usize> {
         if self.is_stored[entry.kept()] {
             return None;

@@ -195,7 +195,7 @@ impl Partitions {
         Ok(ids)
     }
 
-    /// Everything was restored.
+    /// Counts rows and drops removed ones, if rows were restored.
     fn rows_restored(&mut self) {
         if !std::mem::take(&mut self.restores) {
             return;

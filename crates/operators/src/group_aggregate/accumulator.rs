@@ -1,4 +1,4 @@
-//! Aggregate functions that can retract rows, a column at a time.
+//! Aggregate functions that can retract rows. They process a column at a time.
 //!
 //! DataFusion's accumulators give the results of all groups at once and forget them. Here the results of some
 //! groups are read again and again, and a row may have any weight, also a negative one.
@@ -131,16 +131,17 @@ pub(crate) struct Conditions {
 struct Condition {
     expr: Expr,
     compiled: CompiledExpr,
-    /// The rows of a batch that satisfy the condition, and the weight of each: 0 if it does not.
+    /// The rows of a batch that satisfy the condition.
     passes: BooleanArray,
+    /// The weight of each row, or 0 if it does not satisfy the condition.
     weights: Vec<i64>,
 }
 
 impl Conditions {
-    /// The index of a condition.
+    /// The index of a condition, which is added if it is new.
     fn index_of(&mut self, expr: &Expr, input: &SchemaRef, functions: &Functions) -> Result<usize> {
-        if let Some(place) = self.list.iter().position(|other| other.expr == *expr && !expr.varies()) {
-            return Ok(place);
+        if let Some(index) = self.list.iter().position(|other| other.expr == *expr && !expr.varies()) {
+            return Ok(index);
         }
         let (compiled, passes) = (CompiledExpr::new(expr, input, functions)?, BooleanArray::from(Vec::<bool>::new()));
         self.list.push(Condition { expr: expr.clone(), compiled, passes, weights: Vec::new() });
@@ -223,9 +224,9 @@ impl Call {
         batch: &RecordBatch,
         (groups, weights): (&[usize], Option<&[i64]>),
         conditions: &Conditions,
-        take: impl FnOnce(&mut dyn Accumulator, &InputRows<'_>) -> Result<T>,
+        apply: impl FnOnce(&mut dyn Accumulator, &InputRows<'_>) -> Result<T>,
     ) -> Result<T> {
-        let condition = self.filter.map(|place| &conditions.list[place]);
+        let condition = self.filter.map(|index| &conditions.list[index]);
         let mut values = Vec::with_capacity(self.args.len());
         for arg in &mut self.args {
             values.push(canonical(&match condition {
@@ -234,7 +235,7 @@ impl Call {
             }));
         }
         let weights = condition.map_or(weights, |condition| Some(&condition.weights));
-        take(self.accumulator.as_mut(), &InputRows { groups, weights, values: &values })
+        apply(self.accumulator.as_mut(), &InputRows { groups, weights, values: &values })
     }
 }
 

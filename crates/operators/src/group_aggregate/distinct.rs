@@ -12,11 +12,11 @@ use super::readings::Readings;
 
 /// The index of the call whose pairs of group and value this call [shares](Entries::follow): the first call
 /// over the distinct values of the same argument, if that call takes all rows.
-pub(super) fn followed(calls: &[AggregateSpec], place: usize) -> Option<usize> {
+pub(super) fn followed(calls: &[AggregateSpec], index: usize) -> Option<usize> {
     let keeps_values = |call: &AggregateSpec| call.distinct && !matches!(call.function.as_str(), "min" | "max");
     let values = |call: &AggregateSpec| (call.args.first().cloned(), has_nulls(call));
-    let own = &calls[place];
-    let first = calls[..place].iter().position(|call| keeps_values(call) && values(call) == values(own))?;
+    let own = &calls[index];
+    let first = calls[..index].iter().position(|call| keeps_values(call) && values(call) == values(own))?;
     let varies = own.args.iter().any(Expr::varies);
     (keeps_values(own) && !varies && calls[first].filter.is_none()).then_some(first)
 }

@@ -18,6 +18,7 @@ pub(crate) struct Entries {
     pairs: Arc<Mutex<Pairs>>,
     /// The pairs belong to another function, which is updated first.
     follows: bool,
+    /// The weight of each pair in this function.
     weights: Vec<i64>,
     pub(crate) changes: Changes,
 }
@@ -73,7 +74,7 @@ impl Pairs {
         })
     }
 
-    /// The ids of pairs, in `self.ids`.
+    /// Adds the pairs that are new, and writes the ids of all to `self.ids`.
     fn intern(&mut self, groups: Vec<u32>, values: ArrayRef) -> Result<()> {
         let columns: [ArrayRef; 2] = [Arc::new(UInt32Array::from(groups)), values];
         hash_keys(&columns, columns[0].len(), &mut self.hashes)?;
@@ -83,7 +84,7 @@ impl Pairs {
         Ok(())
     }
 
-    /// The ids of the pairs of these rows, in `self.ids`.
+    /// Like [`Pairs::intern`], for the pairs of these rows.
     fn intern_rows(&mut self, rows: &InputRows<'_>, counting: Option<&UInt32Array>) -> Result<()> {
         let (groups, values) = match counting {
             None => (rows.groups.iter().map(|group| narrow(*group)).collect::<Result<_>>()?, rows.values[0].clone()),
@@ -213,9 +214,9 @@ impl Entries {
         };
         match &counting {
             None => ids.iter().enumerate().for_each(|(row, id)| add(row, *id)),
-            Some(counting) => counting.values().iter().enumerate().for_each(|(place, row)| {
+            Some(counting) => counting.values().iter().enumerate().for_each(|(index, row)| {
                 let row = *row as usize;
-                add(row, ids[if self.follows { row } else { place }]);
+                add(row, ids[if self.follows { row } else { index }]);
             }),
         }
         *(if self.follows { &mut pairs.ids_of_rows } else { &mut pairs.ids }) = ids;
@@ -228,7 +229,7 @@ impl Entries {
         Ok((groups, values, ids.iter().map(|id| self.weights[*id]).collect()))
     }
 
-    /// The ids of a part of the values.
+    /// Takes the ids of the values of this extent.
     pub(crate) fn take(&mut self, part: Extent) -> Vec<usize> {
         let weights = &self.weights;
         self.changes.take(part, || (0..weights.len()).filter(|id| weights[*id] != 0).collect())

@@ -1,5 +1,5 @@
-//! `MIN` and `MAX`, `FIRST_VALUE` and `LAST_VALUE`. Over append-only rows one value per group is enough.
-//! Where rows may be retracted, all values are kept in order.
+//! `MIN` and `MAX`, and `FIRST_VALUE` and `LAST_VALUE` of append-only rows. Over append-only rows one value
+//! per group is enough. Where rows may be retracted, `MIN` and `MAX` keep all values in order.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -49,6 +49,7 @@ pub(crate) fn accumulator(argument: &DataType, order: Ordered, retracts: bool) -
 /// The extreme of each group, for numbers and times.
 struct Extreme<T: ArrowPrimitiveType> {
     values: Vec<T::Native>,
+    /// For each group: whether it has a value.
     known: Vec<bool>,
     order: Ordered,
     data_type: DataType,
@@ -131,7 +132,7 @@ impl<T: ArrowPrimitiveType> Accumulator for Extreme<T> {
     }
 }
 
-/// Values as bytes that compare as the values do (Arrow's row format), the first one first.
+/// Encodes values as bytes that sort in the order of the values (Arrow's row format).
 pub(crate) struct Encoding {
     data_type: DataType,
     order: Ordered,
@@ -155,7 +156,7 @@ impl Encoding {
         Ok(self.converter.convert_columns(std::slice::from_ref(values))?)
     }
 
-    /// Values that follow each other in `bytes`: their ends, and whether they are not NULL.
+    /// The values that follow each other in `bytes`, given the end of each and whether it is not NULL.
     pub(crate) fn values_of(&self, bytes: &[u8], ends: &[(usize, bool)]) -> Result<ArrayRef> {
         let mut begin = 0;
         self.values(ends.iter().map(|(end, is_there)| {

@@ -4,7 +4,7 @@ use anabranch_model::{Result, batch_bytes};
 use arrow::array::RecordBatch;
 use arrow::compute::concat_batches;
 
-/// Batches until the end of an epoch.
+/// The batches that wait to be processed, at most until the epoch ends.
 pub(super) struct Gathered {
     /// The number of rows at which they are processed. `None`: batches are not gathered.
     rows_max: Option<u64>,

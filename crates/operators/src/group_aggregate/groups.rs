@@ -51,10 +51,10 @@ impl Groups {
         let (input, retracts) = (&spec.input_schema, spec.weight.is_some());
         let mut conditions = Conditions::default();
         let mut calls: Vec<Call> = Vec::with_capacity(spec.aggregates.len());
-        for (place, aggregate) in spec.aggregates.iter().enumerate() {
+        for (index, aggregate) in spec.aggregates.iter().enumerate() {
             let mut call =
                 Call::new(aggregate, input, functions, &mut conditions, |args| accumulator(aggregate, args, retracts))?;
-            let followed = followed(&spec.aggregates, place).and_then(|earlier| calls[earlier].accumulator.entries());
+            let followed = followed(&spec.aggregates, index).and_then(|earlier| calls[earlier].accumulator.entries());
             if let Some((entries, followed)) = call.accumulator.entries().zip(followed) {
                 entries.follow(followed);
             }
@@ -81,7 +81,7 @@ impl Groups {
         self.calls.iter().map(|call| call.accumulator.results(groups)).collect()
     }
 
-    /// Finds the groups of the rows of a batch.
+    /// Finds the groups that a batch touches, each once.
     pub(super) fn touch(&mut self, ids: &[usize], touched: &mut Touched) {
         self.stamps.resize(self.rows.len(), 0);
         self.batch += 1;
@@ -115,7 +115,8 @@ impl Groups {
         (counts.true_count() < counts.len()).then_some(counts)
     }
 
-    /// Notes that groups have changed.
+    /// Sets the time of the last change of these groups. If it differs from that of their values, the values
+    /// are written again.
     pub(super) fn write(&mut self, groups: &[usize], times: Option<&mut TimeToLive>) {
         let Some(times) = times else { return };
         for group in groups {
@@ -270,9 +271,9 @@ impl KeyedRows for Groups {
         versions: Option<&Int64Array>,
     ) -> Result<()> {
         let columns = &rows.columns()[self.key_fields.len()..rows.num_columns() - 1];
-        let Some(place) = table.checked_sub(1) else { return self.restore(keys, columns, versions) };
+        let Some(index) = table.checked_sub(1) else { return self.restore(keys, columns, versions) };
         let calls = self.calls.iter_mut().filter(|call| call.accumulator.value_field().is_some());
-        let call = calls.into_iter().nth(place).ok_or_else(|| Error::internal("a table of no function"))?;
+        let call = calls.into_iter().nth(index).ok_or_else(|| Error::internal("a table of no function"))?;
         let weights = columns[1].as_primitive::<Int64Type>();
         let Some(entries) = call.accumulator.entries() else { return Ok(()) };
         let changed = entries.restore(keys, &columns[0], weights, versions)?;

@@ -31,7 +31,7 @@ pub(super) struct Lists {
     result: ListResult,
     value_type: DataType,
     values: KeyTable,
-    /// The values of each group.
+    /// The ids of the values of each group.
     lists: Vec<VecDeque<u32>>,
     /// Values that were retracted before they arrived, by group and value.
     owed: BTreeMap<(usize, u32), i64>,
@@ -80,8 +80,8 @@ impl Lists {
         }
         for _ in weight..0 {
             match self.lists[group].iter().position(|item| *item == value) {
-                Some(place) => {
-                    self.lists[group].remove(place);
+                Some(index) => {
+                    self.lists[group].remove(index);
                     self.len -= 1;
                 }
                 None => *self.owed.entry((group, value)).or_default() += 1,
@@ -114,7 +114,7 @@ impl Lists {
         columns.pop().ok_or_else(|| Error::internal("values without their column"))
     }
 
-    /// Lists of values.
+    /// The lists, with values instead of ids.
     fn arrays(&self, lists: &[Vec<usize>], item: FieldRef, nulls: Option<NullBuffer>) -> Result<ArrayRef> {
         let values = self.column(&lists.iter().flatten().copied().collect::<Vec<_>>())?;
         let values = if values.data_type() == item.data_type() { values } else { cast(&values, item.data_type())? };

@@ -13,7 +13,7 @@ pub(crate) struct Readings {
     pub(crate) groups: Vec<usize>,
 }
 
-/// The next step.
+/// A step of [`InputRows::replay`].
 pub(crate) enum ReplayStep {
     /// A row is added, or retracted.
     Row { row: usize, group: usize, weight: i64 },
@@ -33,20 +33,20 @@ impl Readings {
 }
 
 impl InputRows<'_> {
-    /// Calls `take` with each row of a weight other than 0 whose arguments are not NULL, and with each
+    /// Calls `visit` with each row of a weight other than 0 whose arguments are not NULL, and with each
     /// reading between them.
-    pub(crate) fn replay(&self, readings: &Readings, mut take: impl FnMut(ReplayStep)) {
+    pub(crate) fn replay(&self, readings: &Readings, mut visit: impl FnMut(ReplayStep)) {
         let mut due = readings.after.iter().zip(&readings.groups).peekable();
-        let mut read_until = |row: usize, take: &mut dyn FnMut(ReplayStep)| {
+        let mut read_until = |row: usize, visit: &mut dyn FnMut(ReplayStep)| {
             while let Some((_, group)) = due.next_if(|(after, _)| **after <= row) {
-                take(ReplayStep::Read { group: *group });
+                visit(ReplayStep::Read { group: *group });
             }
         };
         self.for_each(|row, group, weight| {
-            read_until(row, &mut take);
-            take(ReplayStep::Row { row, group, weight });
+            read_until(row, &mut visit);
+            visit(ReplayStep::Row { row, group, weight });
         });
-        read_until(usize::MAX, &mut take);
+        read_until(usize::MAX, &mut visit);
     }
 
     /// A range of the rows.

@@ -16,7 +16,7 @@ pub(crate) fn goes_on(former: &GroupAggregateSpec, next: &GroupAggregateSpec, fu
         return true;
     }
     let followed = |spec: &GroupAggregateSpec| {
-        (0..spec.aggregates.len()).map(|place| followed(&spec.aggregates, place)).collect::<Vec<_>>()
+        (0..spec.aggregates.len()).map(|index| followed(&spec.aggregates, index)).collect::<Vec<_>>()
     };
     let kinds = |spec: &GroupAggregateSpec| {
         (calls(spec), followed(spec), spec.weight.is_some(), spec.emission.map(|emission| emission.time))

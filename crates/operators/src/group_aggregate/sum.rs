@@ -41,12 +41,12 @@ enum Finished {
 /// Values whose sums are kept in `Sum`.
 trait Summed: ArrowPrimitiveType {
     type Sum: ArrowPrimitiveType<Native: Default + Copy + Send>;
-    /// Whether adding and retracting a value leaves the sum unchanged. Where a value was retracted before it
-    /// arrived, a group may have no values and a sum other than 0.
+    /// Whether adding and retracting a value leaves the sum unchanged. If not, the sum of a group without
+    /// values is set to 0. An exact sum stays: it is not 0 if a value was retracted before it arrived.
     const EXACT: bool;
 
     fn plus(sum: Total<Self>, value: Self::Native, weight: i64) -> Total<Self>;
-    /// Results, each of a sum and its `count` of values.
+    /// The results of these totals, each a sum and the number of its values.
     fn results(totals: impl Iterator<Item = Option<(Total<Self>, i64)>>, scale: i8, how: &Finished)
     -> Result<ArrayRef>;
 }

@@ -33,7 +33,7 @@ impl Expiry {
         Expiry { spec, ends: Vec::new(), buckets: BTreeMap::new(), shift, last: (0, Vec::new()) }
     }
 
-    /// The expiry of rows with these columns.
+    /// The expiry of rows with these columns. A row without a time expires at once.
     pub(crate) fn ends_of(&self, columns: &[ArrayRef]) -> Result<Vec<i64>> {
         let ExpirySpec { time, after_ms } = self.spec;
         let times = columns.get(time).ok_or_else(|| Error::internal("a row of a join without its time"))?;

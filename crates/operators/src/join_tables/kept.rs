@@ -77,7 +77,7 @@ impl Kept {
     /// Adds rows of these keys and returns their ids. New ids are consecutive.
     pub(crate) fn add(&mut self, keys: Vec<u32>, values: &[ArrayRef], hashes: &mut Vec<u64>) -> Result<Vec<usize>> {
         match self {
-            Kept::Found(table, _) => find(table, keys, values, hashes),
+            Kept::Found(table, _) => intern(table, keys, values, hashes),
             Kept::Numbered(numbered) => {
                 let first = numbered.next;
                 numbered.next += keys.len() as i64;
@@ -99,7 +99,7 @@ impl Kept {
         hashes: &mut Vec<u64>,
     ) -> Result<Vec<usize>> {
         match (self, numbers) {
-            (Kept::Found(table, _), _) => find(table, keys, values, hashes),
+            (Kept::Found(table, _), _) => intern(table, keys, values, hashes),
             (Kept::Numbered(numbered), Some(numbers)) if may_be_there => {
                 numbered.restore(&keys, values, numbers, hashes)
             }
@@ -111,7 +111,7 @@ impl Kept {
         }
     }
 
-    /// Notes numbers of rows that are stored elsewhere.
+    /// Notes the numbers of rows that are stored elsewhere: no new row may get one of them.
     pub(crate) fn exist(&mut self, numbers: &Int64Array) {
         if let Kept::Numbered(numbered) = self {
             let last = numbers.values().iter().copied().max().unwrap_or(0);
@@ -161,7 +161,7 @@ impl Kept {
                 let types = types.clone();
                 let values = self.rows_of(ids)?.1;
                 let mut table = KeyTable::by_id(types.clone())?;
-                find(&mut table, keys, &values, hashes)?;
+                intern(&mut table, keys, &values, hashes)?;
                 *self = Kept::Found(table, types);
             }
             Kept::Numbered(numbered) => {
@@ -220,7 +220,7 @@ impl Numbered {
     }
 }
 
-fn find(table: &mut KeyTable, keys: Vec<u32>, values: &[ArrayRef], hashes: &mut Vec<u64>) -> Result<Vec<usize>> {
+fn intern(table: &mut KeyTable, keys: Vec<u32>, values: &[ArrayRef], hashes: &mut Vec<u64>) -> Result<Vec<usize>> {
     let rows = keys.len();
     let mut columns: Vec<ArrayRef> = vec![Arc::new(UInt32Array::from(keys))];
     columns.extend(values.iter().cloned());

@@ -14,7 +14,7 @@ use crate::operator::RESULT_ROWS;
 /// The results of a join.
 pub(crate) struct Results {
     pub(crate) schema: SchemaRef,
-    /// Whether they have weights.
+    /// Whether results have a column of weights.
     is_updating: bool,
     /// Rows that must be emitted more than once.
     repeated: VecDeque<Repeated>,
@@ -25,7 +25,7 @@ impl Results {
         Results { schema, is_updating, repeated: VecDeque::new() }
     }
 
-    /// Emits rows, given their columns without that of weights.
+    /// Emits rows. `columns` does not contain the weights.
     pub(crate) fn emit(&mut self, mut columns: Vec<ArrayRef>, weights: Vec<i64>, out: &mut Output) -> Result<()> {
         let options = RecordBatchOptions::new().with_row_count(Some(weights.len()));
         let are_equal = !self.is_updating && weights.iter().any(|weight| *weight != 1);
@@ -40,7 +40,7 @@ impl Results {
         Ok(())
     }
 
-    /// Emits a piece of the rows with greater weights. Returns false if there was none.
+    /// Emits a piece of the rows that must be emitted more than once. Returns false if there was none.
     pub(crate) fn repeat(&mut self, out: &mut Output) -> Result<bool> {
         let Some(repeated) = self.repeated.front_mut() else { return Ok(false) };
         out.batch(repeated.next_rows()?);

@@ -260,7 +260,7 @@ impl Side {
         Some(self.next[row]).filter(|row| *row != END).map(|row| row as usize)
     }
 
-    /// A part of the rows.
+    /// Takes the rows of this extent. Removed rows are left out if snapshots may omit them.
     pub(crate) fn take(&mut self, part: Extent) -> Vec<usize> {
         let (weights, forgets) = (&self.weights, self.forgets());
         let mut taken = self.changes.take(part, || (0..weights.len()).filter(|row| weights.get(*row) != 0).collect());

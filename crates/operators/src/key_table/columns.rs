@@ -140,8 +140,8 @@ impl ColumnsTable {
         self.columns.iter().zip(columns).map(|(column, values)| column.values(values)).collect()
     }
 
-    /// Collects the rows whose key is not that of the id `id_of` row, in order. A row without an id counts as
-    /// equal.
+    /// Collects, in order, the rows whose key differs from the key `id_of(row)`. An id without a key counts
+    /// as equal.
     fn compare(
         &self,
         values: &[Values<'_>],

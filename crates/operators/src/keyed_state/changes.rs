@@ -115,7 +115,7 @@ impl Changes {
         }
     }
 
-    /// The ids whose restored row is later than the row that was restored before. Ids are not repeated.
+    /// The indices of the rows that are later than any row that was restored before for the same id.
     pub(crate) fn latest(&mut self, ids: &[usize], versions: &Int64Array) -> Vec<usize> {
         let len = ids.iter().max().map_or(0, |id| id + 1).max(self.versions.len());
         self.versions.resize(len, i64::MIN);
@@ -140,7 +140,7 @@ pub(crate) trait Noted {
     /// Begins to note changes. None are noted before the first snapshot, which contains everything.
     fn begin_noting(&mut self);
 
-    /// Begins to note changes for the disk.
+    /// Begins to note changes for the disk. Forgets the changes that were noted before.
     fn for_disk(&mut self);
 
     /// Ends the restore.
@@ -190,7 +190,7 @@ impl<K: Ord + Clone> ChangedRows<K> {
         }
     }
 
-    /// Number of noted rows.
+    /// Number of rows in memory. A row may count several times.
     pub(crate) fn len(&self) -> usize {
         self.changed.len() + self.unwritten.as_ref().map_or(0, BTreeSet::len) + self.versions.len()
     }

@@ -71,7 +71,8 @@ impl<R: KeyedRows> KeyedState<R> {
         self.shapes.iter().zip(tables).map(batch).collect()
     }
 
-    /// Takes rows of a table of a snapshot: into memory those that are later than the rows restored before.
+    /// Restores rows of a table of a snapshot. Without a disk, they replace the rows of earlier snapshots
+    /// that were already restored.
     fn take_up(&mut self, table: usize, rows: RecordBatch) -> Result<()> {
         let Some(StateShape { schema, .. }) = self.shapes.get(table) else {
             return Err(Error::internal(format!("the state has no table {table}")));

@@ -30,7 +30,7 @@ pub(crate) trait KeyedRows: Sized + Send + 'static {
     fn put_in(&mut self, table: usize, keys: &[usize], rows: &RecordBatch, versions: Option<&Int64Array>)
     -> Result<()>;
 
-    /// Takes the rows of a former plan version in place of its own, which are none.
+    /// Takes over the rows of a former plan version. It has no rows of its own yet.
     fn succeed(&mut self, former: &mut Self);
 
     /// The number of rows of a complete snapshot.
@@ -82,7 +82,8 @@ pub(crate) trait KeyedRows: Sized + Send + 'static {
         first_written.map_or(Needed::All, Needed::Since)
     }
 
-    /// Earlier snapshots may omit rows of a table with earlier event times.
+    /// The first event time of the rows of a table that are still needed. Earlier snapshots may drop the
+    /// others.
     fn first_pane(&self, _table: usize, _watermark: i64) -> EventTime {
         EventTime::MIN
     }
@@ -164,7 +165,8 @@ pub(crate) enum Identity {
     Counted(usize),
     /// Rows with the same values in this number of first columns.
     First(usize),
-    /// None: rows are never changed. The columns after those that the operator reads identify a row.
+    /// No rows, because rows never change. The keys, and the columns after those that the operator reads,
+    /// identify a row.
     Last { keys: usize, read: usize },
 }
 

@@ -19,8 +19,9 @@ pub(crate) type RunsOfTables = Vec<Vec<Arc<Run>>>;
 pub(crate) struct Snapshots {
     /// Rows of the last complete snapshot; `None` before the first.
     complete_rows: Option<usize>,
-    /// Rows emitted since.
+    /// Rows of the snapshots of changes since.
     changed_rows: usize,
+    /// Rows of the snapshots that were restored.
     restored_rows: usize,
     /// Fewer changed rows than this are not worth a complete snapshot.
     changed_rows_min: usize,
@@ -42,10 +43,10 @@ impl Snapshots {
         Snapshots { has_succeeded: true, ..self }
     }
 
-    /// Continues the restored snapshots.
-    pub(crate) fn go_on(&mut self, groups: usize) {
-        self.complete_rows = Some(groups);
-        self.changed_rows = self.restored_rows.saturating_sub(groups);
+    /// Continues the restored snapshots: the state now has this number of rows.
+    pub(crate) fn go_on(&mut self, rows: usize) {
+        self.complete_rows = Some(rows);
+        self.changed_rows = self.restored_rows.saturating_sub(rows);
     }
 
     /// Whether the next snapshot contains the whole state.

@@ -180,7 +180,6 @@ fn times(rows: &RecordBatch, column: usize) -> Result<&TimestampMillisecondArray
     times.ok_or_else(|| Error::internal("the times of a state are no timestamps"))
 }
 
-/// Rows of state with a column more or less. The others stay in the same order.
 fn with_columns(schema: &SchemaRef, columns: Vec<ArrayRef>) -> Result<RecordBatch> {
     Ok(RecordBatch::try_new(Arc::clone(schema), columns)?)
 }

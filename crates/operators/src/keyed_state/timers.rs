@@ -26,12 +26,13 @@ const FILTER_BYTES: usize = 0;
 /// Limit of the blocks of timers that are read at once.
 const BLOCKS_MAX: usize = 16;
 
-/// Times are rounded to this part of the time for which the operator waits, and to at least this number of
-/// milliseconds.
+/// The time for which the operator waits is divided into this number of buckets, each at least this number of
+/// milliseconds long. Times are rounded down to their bucket.
 const PARTS: i64 = 64;
 const WIDTH_MS_MIN: i64 = if cfg!(test) { 4 } else { 64 };
 
-/// Unwritten timers take at most this share of the limit of the state, within these bounds of their number.
+/// Unwritten timers take at most the limit of the state divided by this number, within these bounds of their
+/// number.
 const UNWRITTEN_SHARE: usize = 64;
 const UNWRITTEN_MIN: usize = 64;
 const UNWRITTEN_MAX: usize = 1 << 16;
@@ -107,7 +108,7 @@ impl Timers {
         self.runs.put(&rows, false, &|| Ok(Box::new(Latest::new(&table, needed)?)))
     }
 
-    /// Timers before this time are not needed. Those that are due are, until they have been read.
+    /// Timers before this time are not needed. Due timers are needed until they have been read.
     fn first_needed(&self) -> i64 {
         self.due.iter().map(|slice| slice.time).fold(self.first_time, i64::min)
     }

@@ -16,7 +16,8 @@ use crate::event_time::event_times;
 use crate::key_table::{KeyTable, MISSING};
 use crate::{Dropped, hash_keys};
 
-/// Keys are forgotten when they are at least this share of all keys, because all rows must be read for it.
+/// Expired keys are forgotten once they are at least one in this number of keys, because all rows must be
+/// read for it.
 const WORTH: usize = 8;
 
 /// The windows of keys with ids.
@@ -36,9 +37,11 @@ pub(crate) struct Windows {
     fired: i64,
     /// All windows up to this time have expired: their lateness is over.
     over: i64,
-    /// Keys whose windows fire now, those on the disk, and the watermark that follows.
+    /// Keys in memory whose windows fire now, in reverse order.
     firing: Vec<usize>,
+    /// Windows with keys on the disk that fire now, in reverse order.
     slices: Vec<Slice>,
+    /// The watermark to emit when all of them have fired.
     passing: Option<EventTime>,
     dropped: Dropped,
 }
@@ -80,7 +83,8 @@ impl Windows {
         }
     }
 
-    /// Which of the rows with these keys are not late, and counts those that are. `None`: none is late.
+    /// Which of the rows with these keys have an event time and are not late. The others are counted as
+    /// dropped. `None`: all rows stay.
     pub(crate) fn rows_on_time(&mut self, keys: &[ArrayRef]) -> Result<Option<BooleanArray>> {
         let column = &keys[self.column];
         let times = event_times(column)?;

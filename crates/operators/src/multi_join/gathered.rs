@@ -13,7 +13,7 @@ use super::product::{JoinedRows, MISSING, Origin};
 use crate::join_tables::{Tables, taken};
 use crate::{CompiledExpr, Functions};
 
-/// The columns of inputs that conditions have read of a piece so far.
+/// The columns of a piece that have been read so far, by input.
 #[derive(Default)]
 pub(super) struct Gathered {
     columns: BTreeMap<usize, Vec<ArrayRef>>,
@@ -23,7 +23,7 @@ pub(super) struct Gathered {
 pub(super) struct Condition {
     condition: CompiledExpr,
     schema: SchemaRef,
-    /// Input and column of each.
+    /// The input of each column, and its index there.
     columns: Vec<(usize, usize)>,
 }
 
@@ -52,6 +52,7 @@ impl Gathered {
     }
 }
 
+/// The columns of an input for the rows of a piece. A missing row has NULL for all columns, keys included.
 fn columns_of(
     input: usize,
     origin: &Origin,
@@ -76,8 +77,8 @@ fn columns_of(
         let none: UInt64Array = piece.rows.iter().map(|_| None::<u64>).collect();
         return taken(&origin.rows.columns, &none);
     }
-    let place = order.iter().position(|other| *other == input).and_then(|place| piece.met.get(place));
-    let met = place.ok_or_else(|| Error::internal("rows of an input that is not joined yet"))?;
+    let joined = order.iter().position(|other| *other == input).and_then(|index| piece.met.get(index));
+    let met = joined.ok_or_else(|| Error::internal("rows of an input that is not joined yet"))?;
     let key_columns = of_origin(&origin.rows.columns[..keys])?;
     if !met.contains(&MISSING) {
         return Ok(key_columns.into_iter().chain(tables.values_of(input, met)?).collect());

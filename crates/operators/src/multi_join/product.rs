@@ -13,7 +13,7 @@ use crate::Output;
 use crate::join_tables::{Side, SideRows};
 use crate::operator::RESULT_ROWS;
 
-/// In place of the missing row of an outer input.
+/// Stands for the missing row of an outer input.
 pub(super) const MISSING: usize = usize::MAX;
 
 /// Rows of one input that are joined with those of all others.
@@ -36,8 +36,9 @@ pub(super) struct Expansion {
 /// A piece, and where it is extended next.
 struct Level {
     piece: JoinedRows,
-    /// A row of the piece, and the row of the next input that follows for it.
+    /// The row of the piece that is extended next.
     row: usize,
+    /// The row of the next input with which it is extended. `None`: there are no more.
     next: Option<usize>,
     /// Whether the row of the piece has been extended before.
     is_extended: bool,
@@ -70,15 +71,15 @@ impl JoinedRows {
 
     /// The rows at these indices, each with a row of a further input.
     fn extended(&self, places: &[usize], others: Vec<usize>, side: &Side) -> JoinedRows {
-        let weight = |(place, other): (&usize, &usize)| {
+        let weight = |(index, other): (&usize, &usize)| {
             let times = if *other == MISSING { 1 } else { side.weight(*other) };
-            self.weights[*place] * times
+            self.weights[*index] * times
         };
         let weights = places.iter().zip(&others).map(weight).collect();
         let mut met: Vec<Vec<usize>> =
-            self.met.iter().map(|met| places.iter().map(|place| met[*place]).collect()).collect();
+            self.met.iter().map(|met| places.iter().map(|index| met[*index]).collect()).collect();
         met.push(others);
-        JoinedRows { rows: places.iter().map(|place| self.rows[*place]).collect(), met, weights }
+        JoinedRows { rows: places.iter().map(|index| self.rows[*index]).collect(), met, weights }
     }
 }
 
@@ -107,6 +108,7 @@ impl Level {
         self.piece.extended(&places, others, side)
     }
 
+    /// Finds the first row of the next input for the current row of the piece.
     fn begin(&mut self, keys: Option<&[usize]>, side: &Side) {
         let row = self.piece.rows.get(self.row);
         let key = row.and_then(|row| keys.map(|keys| keys[*row as usize]));
@@ -135,7 +137,7 @@ impl MultiJoin {
             let keys = expansion.origin.keys.as_deref();
             let piece = level.extend(keys, &self.tables.rows.sides[next], self.inputs[next].outer);
             if level.is_done() {
-                // The extended piece, with one row more per row, becomes the piece of the next level.
+                // Only the extended piece is still needed: this frees memory before the next level begins.
                 level.piece = JoinedRows::default();
             }
             expansion.levels.push(level);

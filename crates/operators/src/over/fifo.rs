@@ -164,7 +164,7 @@ impl<V: FrameValues> Fifo<V> {
         list.push_back(item);
     }
 
-    /// Removes the oldest value that is still present.
+    /// Removes a value that leaves the frame, unless a later value has already displaced it.
     fn remove(&mut self, group: usize, item: &V::Item) {
         let list = &mut self.lists[group];
         if list.front().is_some_and(|first| V::compare(first, item) == Ordering::Equal) {

@@ -53,8 +53,8 @@ impl Moves {
         self.readings.push(self.rows.len(), group);
         let list = &history.lists[group].rows;
         for (earlier, lag) in self.earlier.iter_mut().zip(lags) {
-            let place = usize::try_from(*lag).ok().and_then(|lag| list.len().checked_sub(1 + lag));
-            earlier.push(place.map(|place| list[place].0));
+            let index = usize::try_from(*lag).ok().and_then(|lag| list.len().checked_sub(1 + lag));
+            earlier.push(index.map(|index| list[index].0));
         }
     }
 }

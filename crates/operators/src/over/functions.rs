@@ -10,7 +10,6 @@ use crate::Functions as Registry;
 use crate::group_aggregate::accumulator::{Call, Conditions, accumulator};
 use crate::group_aggregate::readings::Readings;
 
-/// See the module.
 pub(super) struct Functions {
     /// The columns that they read.
     pub(super) schema: SchemaRef,
@@ -56,7 +55,7 @@ impl Functions {
                 lags.push(lag(aggregate, place, read)?);
                 continue;
             }
-            let aggregate = over(aggregate, read);
+            let aggregate = renumbered(aggregate, read);
             let bounded = !spec.frame.is_unbounded();
             let call = Call::new(&aggregate, &schema, registry, &mut conditions, |args| {
                 let argument = args.first().map(|arg| arg.data_type()).filter(|_| bounded);
@@ -92,7 +91,7 @@ impl Functions {
 }
 
 /// The call with its columns renumbered for the columns that are read.
-fn over(aggregate: &AggregateSpec, read: &[usize]) -> AggregateSpec {
+fn renumbered(aggregate: &AggregateSpec, read: &[usize]) -> AggregateSpec {
     fn renumber(expr: &mut Expr, read: &[usize]) {
         if let Expr::Column(column) = expr {
             *column = read.partition_point(|other| *other < *column);

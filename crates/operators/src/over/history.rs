@@ -14,12 +14,11 @@ use arrow::datatypes::DataType;
 
 use crate::keyed_state::SPARSE_MIN;
 
-/// Chunks with fewer rows are merged.
+/// Adjacent chunks are merged if together they have at most this number of rows.
 const CHUNK_ROWS: usize = 1 << 13;
 /// A partition that no longer exists.
 pub(super) const NONE: u32 = u32::MAX;
 
-/// See the module.
 pub(super) struct History {
     types: Vec<DataType>,
     chunks: VecDeque<Chunk>,
@@ -30,6 +29,7 @@ pub(super) struct History {
     pub(super) snapshot: u64,
     /// Rows in lists.
     pub(super) live: usize,
+    /// Rows in chunks, removed ones included.
     stored: usize,
     bytes: usize,
 }
@@ -278,7 +278,7 @@ impl History {
     }
 }
 
-/// Texts without the rest of larger shared buffers.
+/// Copies texts that lie in larger shared buffers, so that these can be freed.
 fn compact(column: &ArrayRef) -> ArrayRef {
     match column.as_string_view_opt() {
         Some(texts) => Arc::new(texts.gc()),

@@ -24,7 +24,6 @@ use crate::keyed_state::{
 };
 use crate::waiting::later;
 
-/// See the module.
 pub(super) struct Partitions {
     pub(super) spec: OverSpec,
     /// The columns of the input that functions read.
@@ -121,7 +120,8 @@ impl Partitions {
         self.functions.calls.iter_mut().filter_map(|call| call.accumulator.entries())
     }
 
-    /// Notes that these partitions have new rows.
+    /// Sets the time of the last change of these partitions. If it differs from that of their rows, the rows
+    /// are written again.
     pub(super) fn write(&mut self, groups: &[u32], times: Option<&mut TimeToLive>) {
         let Some(times) = times else { return };
         let mut last = None;
@@ -152,7 +152,7 @@ impl Partitions {
         watermark.saturating_add(1).saturating_sub(preceding_ms)
     }
 
-    /// `outdated`: partitions whose time has changed since the last snapshot.
+    /// Takes rows out of a table. `outdated`: partitions whose time has changed since the last snapshot.
     fn taken(&mut self, kind: TableKind, part: Extent, outdated: &[usize]) -> Result<Taken> {
         match kind {
             TableKind::Before => {

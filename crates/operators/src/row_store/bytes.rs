@@ -14,12 +14,12 @@ const LEN_BITS: u32 = 24;
 const LONG: usize = (1 << LEN_BITS) - 1;
 /// Limit of the bytes of all values.
 const BYTES_MAX: usize = 1 << (u64::BITS - LEN_BITS);
-/// Lengths of values whose space is reused. Free space contains the place of the next free space of the same
+/// Lengths of values whose space is reused. Free space contains the offset of the next free space of the same
 /// length.
 const REUSED: std::ops::RangeInclusive<usize> = 8..=1024;
 /// Less unused space is not worth writing the values again.
 const UNUSED_MIN: usize = if cfg!(test) { 64 } else { 1 << 20 };
-/// No place.
+/// No free space of a length.
 const NONE: u64 = u64::MAX;
 
 /// Values by their numbers.
@@ -27,7 +27,8 @@ const NONE: u64 = u64::MAX;
 pub(super) struct Bytes {
     places: Vec<u64>,
     data: Vec<u8>,
-    /// For each length: where the last replaced value began. Its space contains the place of the one before.
+    /// For each length: the offset of the free space that was released last. It contains the offset of the
+    /// one before.
     free: Vec<u64>,
     /// Unused bytes.
     unused: usize,

@@ -1,6 +1,6 @@
 //! Numbers of 64 bits that are near each other, in four bytes each.
 
-/// The greatest distance from the base.
+/// The base is this much less than the first number. So later numbers may be that much less or greater.
 const NEAR: u64 = 1 << 31;
 
 /// Numbers of 64 bits by their index. As long as all of them are near the first one, each takes four bytes.

@@ -22,8 +22,11 @@ pub(super) type Piece = (u32, u32);
 pub(super) struct Pieces {
     functions: AggregateFunctions,
     chunks: BTreeMap<u32, Chunk>,
+    /// The number of the next chunk.
     next: u32,
+    /// Number of rows of all chunks.
     rows: usize,
+    /// Number of rows that belong to sessions.
     live: usize,
     bytes: usize,
 }
@@ -159,7 +162,7 @@ impl Pieces {
     }
 }
 
-/// Not every accumulator can emit the states of zero groups.
+/// The states of all groups. No columns for zero groups, whose states not every accumulator can emit.
 fn states_of(accumulator: &mut dyn GroupsAccumulator, groups: usize) -> Result<Vec<ArrayRef>> {
     if groups == 0 {
         return Ok(Vec::new());

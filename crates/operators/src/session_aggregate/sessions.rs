@@ -29,13 +29,14 @@ pub(super) struct Sessions {
     table: Table,
     /// Number of key columns.
     keys: usize,
-    /// Number of sessions of each key, and number of keys with sessions.
+    /// Number of sessions of each key.
     of_keys: Vec<u32>,
+    /// Number of keys with sessions.
     pub(super) live_keys: usize,
     pub(super) sessions: BTreeMap<SessionId, Session>,
     pub(super) ends: BTreeSet<(i64, SessionId)>,
     pub(super) pieces: Pieces,
-    /// A changed session that is not among the sessions is removed.
+    /// The changed sessions. Those that are not among `sessions` have been removed.
     changes: ChangedRows<SessionId>,
 }
 
@@ -291,9 +292,9 @@ impl KeyedRows for Sessions {
     }
 
     fn keep(&mut self, keys: &[usize]) -> Result<()> {
-        let place = |key: u32| keys.binary_search(&(key as usize)).ok().and_then(|place| u32::try_from(place).ok());
+        let moved = |key: u32| keys.binary_search(&(key as usize)).ok().and_then(|index| u32::try_from(index).ok());
         let sessions = std::mem::take(&mut self.sessions).into_iter();
-        self.sessions = sessions.filter_map(|((key, start), session)| Some(((place(key)?, start), session))).collect();
+        self.sessions = sessions.filter_map(|((key, start), session)| Some(((moved(key)?, start), session))).collect();
         self.ends = self.sessions.iter().map(|(id, session)| (session.end, *id)).collect();
         self.of_keys = keys.iter().map(|key| self.of_keys[*key]).collect();
         Ok(())

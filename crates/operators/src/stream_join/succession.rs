@@ -16,12 +16,12 @@ pub(crate) fn goes_on(former: &StreamJoinSpec, next: &StreamJoinSpec, functions:
         |spec: &StreamJoinSpec| (spec.kind, spec.keys, spec.nulls_equal, spec.left.updating, spec.right.updating);
     let times = |spec: &StreamJoinSpec| (spec.left.expiry, spec.right.expiry, spec.delay_ms, spec.versions);
     let join = |spec: &StreamJoinSpec| StreamJoin::new(spec, functions, &Default::default()).ok();
-    let (Some(former_join), Some(then)) = (join(former), join(next)) else { return false };
+    let (Some(former_join), Some(next_join)) = (join(former), join(next)) else { return false };
     let counts = former.versions.is_none()
         && [JoinSide::Left, JoinSide::Right].into_iter().any(|side| former_join.side(side).role.counts());
     let tables = |join: &StreamJoin| join.tables.shapes().iter().map(columns).collect::<Vec<_>>();
     kinds(former) == kinds(next)
         && times(former) == times(next)
         && (!counts || former.filter == next.filter)
-        && tables(&former_join) == tables(&then)
+        && tables(&former_join) == tables(&next_join)
 }

@@ -21,8 +21,9 @@ pub(super) struct Versions {
     column: usize,
     /// From the id of the key and the time to the row's id.
     places: BTreeMap<(u32, i64), u32>,
-    /// The number of indexed rows of the side, and the number of times that rows had been given new ids then.
+    /// Number of rows of the side that are indexed.
     known: usize,
+    /// How often rows had got new ids when they were indexed.
     renumbered: usize,
     /// Number of versions after the last sweep.
     kept: usize,
@@ -75,7 +76,7 @@ impl Versions {
         self.places.len() * 3 / 2 * size_of::<((u32, i64), u32)>()
     }
 
-    /// Forgets versions that a later version has replaced before this time, once there may be many.
+    /// Forgets versions that a later version has replaced at or before this time, once there may be many.
     fn sweep(&mut self, watermark: EventTime, side: &mut Side, is_full: bool) {
         let many = if is_full { self.kept } else { 2 * self.kept + SPARSE_MIN };
         if self.places.len() <= many {

@@ -114,7 +114,7 @@ fn of_bytes(bytes: &[u8]) -> i64 {
     number_of(u64::from_be_bytes(first))
 }
 
-/// In the order of `f64::total_cmp`.
+/// A number that sorts as the value does by `f64::total_cmp`.
 fn of_double(value: f64) -> i64 {
     let bits = value.to_bits() as i64;
     bits ^ (((bits >> 63) as u64) >> 1) as i64

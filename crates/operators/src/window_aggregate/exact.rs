@@ -1,6 +1,6 @@
 //! `SUM` and `AVG` of BIGINT and DECIMAL. Sums are kept in numbers so wide that no intermediate sum
-//! overflows. So the result does not depend on how rows are divided among batches, tasks and panes, and only
-//! a total that does not fit fails.
+//! overflows. So the result does not depend on how rows are divided among batches, tasks and panes. Only the
+//! total must fit: if it does not, a BIGINT is an error and a DECIMAL is NULL.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -26,6 +26,7 @@ pub(super) fn exact(function: &str, argument: Option<&DataType>, label: String) 
     Some(Arc::new(AggregateUDF::new_from_impl(exact)))
 }
 
+/// `SUM` or `AVG` of an argument of an exact type.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 struct Exact {
     function: String,
@@ -109,8 +110,8 @@ pub(crate) struct Finish {
 }
 
 impl Finish {
-    /// The result of totals with the scale `scale`. As in an expression, a DECIMAL with more digits than its
-    /// type has is NULL.
+    /// The results of totals with this scale. As in an expression, a DECIMAL with more digits than its type
+    /// has is NULL.
     pub(crate) fn results(&self, totals: impl Iterator<Item = Option<(i256, i64)>>, scale: i8) -> Result<ArrayRef> {
         if let DataType::Decimal128(precision, to) = self.to {
             let result = |(sum, count)| mean(sum, if self.average { count } else { 1 }, scale, to);

@@ -27,7 +27,9 @@ pub(super) struct Firing {
 
 /// A window that is emitted bucket by bucket.
 struct Slices {
+    /// The start of the window. `None`: the global window.
     window: Option<(i64, WindowTimes)>,
+    /// The range of the starts of its panes.
     panes: Range<i64>,
     /// The in-memory part of panes whose last window this is.
     in_memory: Vec<Ordered>,
@@ -77,7 +79,8 @@ impl Panes {
         self.forget_panes_away();
     }
 
-    /// Fires the next window that ends at or before `to`, or starts to. False if there is none.
+    /// Fires the next window that ends at or before `to`, or begins to emit it bucket by bucket. False if
+    /// there is none.
     fn fire_next(&mut self, to: i64, out: &mut Output) -> Result<bool> {
         let Some(times) = self.times else {
             // A task that resumes after its end has emitted the result already.
@@ -128,7 +131,8 @@ impl Panes {
         self.emit(merged.results()?, Some((start, times)), out)
     }
 
-    /// All later windows of these panes have all of them: their states together become the first pane.
+    /// For cumulating windows. All later windows of these panes contain all of them, so their states are
+    /// merged into the first pane.
     fn fold(&mut self, panes: Range<i64>, first: i64, mut merged: Groups) -> Result<Groups> {
         let states = merged.states()?;
         merged.clear();
@@ -160,7 +164,7 @@ impl Panes {
         let mut in_memory = Vec::new();
         let starts: Vec<i64> = self.panes.range(panes.clone()).map(|(start, _)| *start).collect();
         for start in starts {
-            let is_last = window.is_none_or(|(of, times)| times.expiry(start) < of.saturating_add(times.size));
+            let is_last = window.is_none_or(|(begin, times)| times.expiry(start) < begin.saturating_add(times.size));
             if !is_last {
                 self.put_away(start)?;
             } else if let Some(rows) = self.take_rows(start)? {

@@ -28,7 +28,8 @@ struct AggregateFunction {
     args: Vec<CompiledExpr>,
     filter: Option<CompiledExpr>,
     state_fields: Vec<Field>,
-    /// Its accumulator retains the arrays that it receives: strings must not keep larger buffers alive.
+    /// Whether its accumulator retains the arrays that it receives. Their strings must then not keep larger
+    /// buffers alive.
     retains: bool,
 }
 
@@ -51,8 +52,8 @@ impl AggregateFunctions {
 
     /// Types of the arguments of each function.
     pub(super) fn argument_types(&self) -> Vec<Vec<DataType>> {
-        let of = |f: &AggregateFunction| f.args.iter().map(|a| a.data_type().clone()).collect();
-        self.functions.iter().map(of).collect()
+        let types = |f: &AggregateFunction| f.args.iter().map(|a| a.data_type().clone()).collect();
+        self.functions.iter().map(types).collect()
     }
 
     pub(crate) fn state_fields(&self) -> impl Iterator<Item = Field> {

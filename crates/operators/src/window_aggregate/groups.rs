@@ -35,12 +35,12 @@ pub(super) struct Grouped {
 pub(super) struct Groups {
     keys: KeyTable,
     accumulators: Vec<Box<dyn GroupsAccumulator>>,
-    /// The accumulators have room for so many groups: fewer than there are keys only while states are being
-    /// taken back.
+    /// Number of groups for which the accumulators have room. It is less than the number of keys only while
+    /// states are being taken back.
     room: usize,
     /// Whether the state of a group may be of any size.
     varies: bool,
-    /// Keys as they were taken last, while the next snapshot is likely to be of the same.
+    /// The keys that the last snapshot took, if the next one is likely to have the same.
     taken_keys: Option<Vec<ArrayRef>>,
     hashes: Vec<u64>,
     ids: Vec<usize>,
@@ -116,7 +116,7 @@ impl Groups {
         })
     }
 
-    /// The one group of an aggregate without keys over no rows.
+    /// Adds the one group of an aggregate without keys over no rows.
     pub(super) fn add_empty_group(&mut self, functions: &AggregateFunctions) -> Result<()> {
         self.keys.intern(&[], &[0], &mut self.ids)?;
         self.room = self.keys.len();
@@ -146,17 +146,17 @@ impl Groups {
         Ok(Grouped { len, values, keys })
     }
 
-    /// The next snapshot is likely to be of these keys again, which were taken before.
+    /// Remembers the keys that a snapshot took, because the next one is likely to have the same.
     pub(super) fn remember(&mut self, keys: &[ArrayRef]) {
         self.taken_keys = Some(keys.to_vec());
     }
 
-    /// The states that [`Groups::states`] has returned at these places. The keys have kept them, so nothing
-    /// is looked up.
-    pub(super) fn take_back(&mut self, states: &Grouped, places: Range<usize>) -> Result<()> {
-        self.room = self.room.max(places.end);
+    /// Puts back the states of the groups with these ids, which [`Groups::states`] has returned. The keys
+    /// were kept, so nothing is looked up.
+    pub(super) fn take_back(&mut self, states: &Grouped, ids: Range<usize>) -> Result<()> {
+        self.room = self.room.max(ids.end);
         self.ids.clear();
-        self.ids.extend(places);
+        self.ids.extend(ids);
         for (accumulator, state) in self.accumulators.iter_mut().zip(&states.values) {
             accumulator.merge_batch(state, &self.ids, self.room).map_err(|e| runtime_error(&e))?;
         }
@@ -168,7 +168,7 @@ impl Groups {
         self.varies
     }
 
-    /// For so many groups there is room for what [`Groups::take_back`] adds.
+    /// Number of groups whose states [`Groups::take_back`] adds without taking more memory.
     pub(super) fn room(&self) -> usize {
         if self.varies { 0 } else { self.room }
     }
@@ -201,7 +201,7 @@ impl Groups {
 }
 
 impl Grouped {
-    /// These rows of it, without copying them.
+    /// A range of the rows, without copying them.
     pub(super) fn slice(&self, rows: Range<usize>) -> Grouped {
         let slice = |columns: &[ArrayRef]| columns.iter().map(|c| c.slice(rows.start, rows.len())).collect();
         let values = self.values.iter().map(|columns| slice(columns)).collect();

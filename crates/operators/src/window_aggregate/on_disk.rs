@@ -16,10 +16,11 @@ use super::{PANE_TYPE, Pane, Panes};
 use crate::event_time::{event_times, time_column};
 use crate::keyed_state::{directory, hash_in_windows};
 
-/// On a disk, tables are full at this share of the limit. A table that grows holds its old slots beside twice
-/// as many new ones.
+/// With a disk, tables are full at the limit divided by this number. A table that grows holds its old slots
+/// beside twice as many new ones.
 const TABLES_SHARE: usize = 4;
-/// Such tables are never larger: a table's strings must fit into one array, and writing it is a pause.
+/// With a disk, tables are never larger: a table's strings must fit into one array, and rows wait while it is
+/// written.
 const TABLES_BYTES_MAX: usize = 1 << 30;
 /// Upper estimates of the memory that a row adds before the next check of the tables' size: for states of
 /// fixed size, and for others (a sketch of a set, a list).
@@ -35,8 +36,9 @@ const SLICE_BYTES: usize = 1 << 20;
 /// When to check the size of the tables next: summing over all panes for every batch would cost too much.
 pub(super) struct Sizes {
     bytes_until_look: usize,
-    /// Estimated memory per row, and per byte of it.
+    /// Estimated memory per row.
     row_bytes: usize,
+    /// Estimated memory per byte of a row.
     factor: usize,
     /// The limit of the tables.
     tables_max: usize,
@@ -59,7 +61,8 @@ impl Sizes {
     }
 }
 
-/// Where groups go that do not fit into memory, if state is to be on disk. `keys`: columns of rows of state.
+/// The disk for groups that do not fit into memory, if the options ask for one. `keys`: the key columns of
+/// rows of state.
 pub(super) fn disk(schema: &SchemaRef, keys: Range<usize>, options: &JobOptions) -> Result<Option<PaneRuns>> {
     if options.state_backend != StateBackendKind::Disk {
         return Ok(None);
@@ -68,7 +71,7 @@ pub(super) fn disk(schema: &SchemaRef, keys: Range<usize>, options: &JobOptions)
     Ok(Some(runs.with_file_bytes(options.thresholds.run_file_bytes)))
 }
 
-/// Open windows in memory have taken so many bytes.
+/// Refuses open windows in memory that exceed the limit.
 pub(super) fn check_size(bytes: usize, max: usize) -> Result<()> {
     if bytes <= max {
         return Ok(());
@@ -95,7 +98,8 @@ impl Panes {
         } else if bytes > self.sizes.tables_max {
             // The largest first: few large runs are better than many small ones. Not all: what stays in
             // memory needs no merge.
-            let mut panes: Vec<(usize, i64)> = self.panes.iter().map(|(pane, of)| (of.size_bytes(), *pane)).collect();
+            let size = |(start, pane): (&i64, &Pane)| (pane.size_bytes(), *start);
+            let mut panes: Vec<(usize, i64)> = self.panes.iter().map(size).collect();
             panes.sort_unstable();
             let enough = bytes / 2;
             while bytes > enough
@@ -144,13 +148,13 @@ impl Panes {
         self.disk.as_ref().is_some_and(|disk| disk.holds(panes))
     }
 
-    /// What the disk has of panes that are gone is removed.
+    /// Removes the panes from the disk that no longer exist.
     pub(super) fn forget_panes_away(&mut self) {
         let first = self.panes.keys().next().copied().unwrap_or(i64::MAX);
         self.disk.iter_mut().for_each(|disk| disk.remove_before(first));
     }
 
-    /// Does something with the disk, if state is there, and with merges of its rows.
+    /// Calls `act` with the disk, if there is one, and a function that creates a merge of its rows.
     fn with_disk(&mut self, act: impl FnOnce(&mut PaneRuns, NewMerge<'_, '_>) -> Result<()>) -> Result<()> {
         let Panes { disk, state_schema: schema, times, key_types, functions, sizes, .. } = self;
         let Some(disk) = disk else { return Ok(()) };
@@ -168,7 +172,7 @@ impl Panes {
     }
 }
 
-/// State in memory has no place outside of the tables.
+/// The error of an operation that needs the disk, if there is none.
 pub(super) fn no_disk() -> Error {
     Error::internal("state in memory was taken out of its tables")
 }

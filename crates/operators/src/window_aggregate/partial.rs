@@ -32,8 +32,9 @@ pub(super) const SAMPLE_ROWS: u64 = 1 << 15;
 /// Whether the partial half groups rows or passes them on as states.
 #[derive(Default)]
 pub(super) struct PassOn {
-    /// Rows grouped since the last decision, and the resulting groups.
+    /// Rows grouped since the last decision.
     pub(super) rows: u64,
+    /// Groups that these rows added.
     pub(super) groups: u64,
     /// Rows still to pass on before grouping is tried again.
     pub(super) rows_left: u64,
@@ -45,7 +46,7 @@ pub(crate) struct PartialAggregate {
     times: Option<WindowTimes>,
     key_types: Vec<DataType>,
     functions: AggregateFunctions,
-    /// Of the states that it emits.
+    /// Schema of the states that it emits.
     state_schema: SchemaRef,
     /// Panes by start; the global window is the pane at 0.
     pub(super) panes: BTreeMap<i64, Box<Groups>>,
@@ -171,7 +172,8 @@ impl PartialAggregate {
         }
         let PassOn { rows, groups, .. } = self.pass_on;
         if rows >= SAMPLE_ROWS {
-            // More than one group for two rows: the second grouping has as much work as without the first.
+            // More than one group for two rows: the first grouping saves the second one less than half of its
+            // work.
             let rows_left = if groups * 2 > rows && self.functions.rows_have_states() { PASS_ON_ROWS } else { 0 };
             if rows_left > 0 {
                 self.give_out(i64::MAX, out)?;

@@ -1,9 +1,9 @@
 //! What a snapshot puts off. A snapshot takes the states out of a pane's tables, without copying them: they
-//! are written while the task goes on. The tables get them back afterwards in pieces, between batches, so
+//! are written while the task continues. The tables get them back afterwards in pieces, between batches, so
 //! that no row waits for all of them.
 //!
-//! Until a table has all of its states back, rows are grouped beside it: functions take a group for one that
-//! has had rows as soon as there is room for it.
+//! Until a table has all of its states back, rows are grouped beside it: an accumulator treats each group for
+//! which it has room as one that has had rows.
 
 use std::collections::VecDeque;
 
@@ -11,12 +11,12 @@ use anabranch_model::Result;
 
 use super::groups::{Grouped, Groups};
 
-/// Rows of a piece whose places in the table are known, and of one whose keys are looked up. Tests have
-/// several pieces of few rows.
+/// Rows of a piece whose indices in the table are known. Tests have several pieces of few rows.
 const PLACED_ROWS: usize = if cfg!(test) { 16 } else { 1 << 15 };
+/// Rows of a piece whose keys are looked up.
 const KEYED_ROWS: usize = if cfg!(test) { 8 } else { 1 << 12 };
 
-/// States that a snapshot has, and that are not in the table of groups yet.
+/// States that a snapshot took out, and that are not in the table of groups yet.
 #[derive(Default)]
 pub(super) struct PutOff {
     parts: VecDeque<Part>,
@@ -48,7 +48,7 @@ impl PutOff {
         self.parts.front().is_some_and(|part| part.origin == Origin::Groups)
     }
 
-    /// These states are to be merged.
+    /// Adds states that are to be merged.
     pub(super) fn push(&mut self, states: Grouped, origin: Origin) {
         if states.len > 0 {
             self.parts.push_back(Part { states, origin, next: 0 });
@@ -78,7 +78,7 @@ impl PutOff {
         Ok(())
     }
 
-    /// Merges all of it.
+    /// Merges all pieces.
     pub(super) fn merge_all(&mut self, groups: &mut Groups) -> Result<()> {
         while !self.is_empty() {
             self.merge_piece(groups)?;
@@ -86,15 +86,15 @@ impl PutOff {
         Ok(())
     }
 
-    /// Memory that the table will need for it, approximately, beyond what it has.
+    /// Approximate memory that the table will need for the states, beyond what it has.
     pub(super) fn size_bytes(&self, groups: &Groups) -> usize {
-        let of = |Part { states, origin, next }: &Part| {
+        let needed = |Part { states, origin, next }: &Part| {
             let (bytes, there) = match origin {
                 Origin::Groups => (states.values_bytes(), groups.room().max(*next)),
                 Origin::Changes => (states.size_bytes(), *next),
             };
             bytes / states.len * states.len.saturating_sub(there)
         };
-        self.parts.iter().map(of).sum()
+        self.parts.iter().map(needed).sum()
     }
 }

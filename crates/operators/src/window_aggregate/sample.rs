@@ -1,6 +1,6 @@
 //! How many groups change between two snapshots, estimated from a few: the states of every 64th group, as two
-//! complete snapshots have them. So where rows go directly into the groups, nobody counts which of these they
-//! touch.
+//! complete snapshots have them. So rows can go directly into the groups, and the groups that they touch need
+//! not be counted.
 
 use std::collections::BTreeMap;
 
@@ -10,18 +10,18 @@ use arrow::compute::{SortOptions, take};
 
 use super::groups::Grouped;
 
-/// One of so many groups is looked at.
+/// One in this number of groups is in the sample.
 const STEP: usize = if cfg!(test) { 2 } else { 64 };
 
-/// The states of some groups of each pane: how many, and columns of all functions.
+/// For each pane: the number of groups in the sample, and the columns of their states.
 #[derive(Default)]
 pub(super) struct Sample {
     panes: BTreeMap<i64, (usize, Vec<ArrayRef>)>,
 }
 
 impl Sample {
-    /// Takes the states of a complete snapshot. Returns whether most of the groups, among those that were
-    /// looked at, have another state than in the sample before, or are new.
+    /// Takes a sample of a complete snapshot. Returns whether most of its groups have another state than in
+    /// the sample before, or are new.
     pub(super) fn follow(&mut self, panes: &[(i64, Grouped)]) -> Result<bool> {
         let before = std::mem::take(self);
         let (mut groups, mut changed) = (0, 0);
@@ -42,8 +42,8 @@ impl Sample {
     }
 }
 
-/// How many of the first groups have another state. Groups keep their places in a pane, and new ones come at
-/// the end.
+/// How many of the first `known` groups have another state. Groups keep their indices in a pane, and new ones
+/// come at the end.
 fn changed_groups(known: usize, before: &[ArrayRef], now: &[ArrayRef]) -> Result<usize> {
     let pairs = before.iter().zip(now).map(|(before, now)| make_comparator(before, now, SortOptions::default()));
     let pairs = pairs.collect::<std::result::Result<Vec<_>, _>>()?;

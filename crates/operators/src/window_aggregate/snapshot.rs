@@ -6,18 +6,18 @@
 //! written. When the changes since the last complete snapshot outgrow the state several times over, the next
 //! snapshot is complete: that bounds what a restore reads.
 //!
-//! A snapshot takes states out, and what that leaves to do is [put off](super::put_off).
+//! A snapshot takes states out of the tables. To put them back is [put off](super::put_off).
 //!
 //! Where most groups change between two snapshots, grouping twice is a waste. Then rows go directly into the
-//! groups and the next snapshots are complete, which costs less than changes of that size. They go on as long
-//! as a [sample](super::sample) of the groups says that most of them change. Where it does not say so, as of
-//! states that rows leave as they are, changes are measured again after a number of snapshots that doubles
-//! each time that most groups have changed. A snapshot with too few rows for that ends the series at once.
+//! groups and the next snapshots are complete, which costs less than changes of that size. This continues
+//! while a [sample](super::sample) of the groups shows that most of them change. If the sample does not show
+//! that, changes are measured again after a number of complete snapshots. The number doubles each time that
+//! most groups have changed. A snapshot with too few rows for that ends the series at once.
 //!
 //! The runs on the disk are part of the snapshot as they are: they are immutable.
 //!
-//! Snapshots that only add contain no complete state, and the runs of the first one throughout. What is put
-//! away meanwhile is among the changes too, up to a bound: beyond it, a snapshot is complete after all.
+//! Incremental snapshots (`adds`) all contain the runs of the first one, and then only changes. Groups that
+//! are put away meanwhile are among the changes too, up to a limit. Beyond it, the next snapshot is complete.
 
 use std::sync::Arc;
 
@@ -35,9 +35,10 @@ use crate::{StateChange, StateShape};
 
 /// A snapshot is complete when the rows emitted since the last complete one exceed its rows by this factor.
 const CHANGES_PER_STATE: usize = 4;
-/// Changes of what was put away, while snapshots only add, take at most this share of the limit of the state.
+/// While snapshots are incremental, changes of groups that were put away take at most the limit of the state
+/// divided by this number.
 const KEPT_SHARE: usize = 4;
-/// Complete snapshots in a row at most because most groups change.
+/// After at most this number of complete snapshots, a sample must show that most groups still change.
 const WHOLE_MAX: u32 = 16;
 
 /// What has been emitted, and what is left to emit.
@@ -45,17 +46,17 @@ const WHOLE_MAX: u32 = 16;
 pub(super) struct Snapshots {
     /// Rows of the last complete snapshot; `None` before the first.
     complete_rows: Option<usize>,
-    /// Rows emitted since.
+    /// Rows of snapshots of changes since.
     changed_rows: usize,
     /// Rows that were restored.
     restored_rows: usize,
     /// Fewer changed rows than this are not worth a complete snapshot.
     changed_rows_min: usize,
-    /// How many of the next snapshots are complete because most groups change, and how many were the last
-    /// time.
+    /// How many of the next snapshots are complete because most groups change.
     whole_left: u32,
+    /// How many were to be complete when changes were measured last.
     whole_last: u32,
-    /// Of the last complete snapshot.
+    /// The sample of the last complete snapshot.
     sample: Sample,
     /// Rows since the last snapshot.
     rows: usize,
@@ -63,10 +64,11 @@ pub(super) struct Snapshots {
     sealed: Vec<(i64, Grouped)>,
     /// Groups were put on the disk since the last snapshot, some of which earlier snapshots contain.
     put_away: bool,
-    /// The operator goes on with the state of a former plan version, and has taken no snapshot since. The
-    /// change is settled with the first one, so that is not complete only because the state has grown.
+    /// The operator has taken over the state of a former plan version, and has taken no snapshot since. The
+    /// change is final with the first snapshot, which must be quick: it is not complete only because the
+    /// state has grown.
     has_succeeded: bool,
-    /// The last snapshot was one of those that only add, with these runs.
+    /// The runs of the last snapshot, if it was incremental.
     runs: Option<Vec<Arc<Run>>>,
 }
 
@@ -80,12 +82,13 @@ impl Snapshots {
         self.complete_rows.is_some() && self.whole_left == 0
     }
 
-    /// Whether the last snapshot was one of those that only add.
+    /// Whether the last snapshot was incremental.
     pub(super) fn add(&self) -> bool {
         self.runs.is_some()
     }
 
-    /// Changes that were put away are kept up to this number of bytes. Beyond, the next snapshot is complete.
+    /// Drops the changes of groups that were put away, if they take more than a share of this number of
+    /// bytes. The next snapshot is then complete.
     pub(super) fn keep_to(&mut self, bytes_max: usize) {
         let kept: usize = self.sealed.iter().map(|(_, states)| states.size_bytes()).sum();
         if kept > bytes_max / KEPT_SHARE {
@@ -94,7 +97,7 @@ impl Snapshots {
         }
     }
 
-    /// The plan has changed.
+    /// The operator has taken over the state of a former plan version.
     pub(super) fn succeed(&mut self) {
         self.has_succeeded = true;
     }
@@ -104,8 +107,9 @@ impl Snapshots {
         self.restored_rows += rows;
     }
 
-    /// What was restored contains all of so many groups. The rest of it counts as emitted: otherwise the
-    /// files of state that is moved often would never be replaced by a complete one.
+    /// Continues the restored snapshots, which contain this number of groups. Rows beyond that number count
+    /// as emitted: otherwise the files of state that is moved often would never be replaced by a complete
+    /// one.
     pub(super) fn go_on(&mut self, groups: usize) {
         self.complete_rows = Some(groups);
         self.changed_rows = self.restored_rows.saturating_sub(groups);
@@ -143,14 +147,14 @@ impl Snapshots {
 }
 
 impl OpenPane {
-    /// Everything in one table.
+    /// Merges everything into one table.
     pub(super) fn whole(mut self) -> Result<Box<Groups>> {
         self.gather()?;
         Ok(self.groups)
     }
 
-    /// Rows go into the table of changes: snapshots contain changes only, or the groups do not have their
-    /// states back.
+    /// Whether rows go into the table of changes: snapshots contain changes only, or the groups do not have
+    /// all of their states back.
     pub(super) fn goes_beside(&self, snapshots: &Snapshots) -> bool {
         snapshots.are_changes() || self.put_off.has_states_of_groups()
     }
@@ -158,7 +162,7 @@ impl OpenPane {
     /// Does a piece of what was put off.
     pub(super) fn catch_up(&mut self, snapshots: &Snapshots) -> Result<()> {
         self.put_off.merge_piece(&mut self.groups)?;
-        // Only for the time that the groups were without their states.
+        // The table of changes was needed only while the groups were without their states.
         if self.changed.is_some() && !self.goes_beside(snapshots) {
             self.take_changes()?;
             self.changed = None;
@@ -166,8 +170,8 @@ impl OpenPane {
         Ok(())
     }
 
-    /// Takes what has changed. The groups get it later, and now what is left of the time before: no more than
-    /// that is ever put off.
+    /// Takes the states of the table of changes. The groups get them later. The states that were put off
+    /// before are merged now, so never more than those of one snapshot are put off.
     fn take_changes(&mut self) -> Result<Option<Grouped>> {
         let Some(changed) = &mut self.changed else { return Ok(None) };
         self.put_off.merge_all(&mut self.groups)?;
@@ -177,7 +181,7 @@ impl OpenPane {
         Ok(Some(states))
     }
 
-    /// Merges all into the groups. Returns what had changed beside them.
+    /// Merges all states into the groups. Returns those of the table of changes.
     fn gather(&mut self) -> Result<Option<Grouped>> {
         let changed = self.take_changes()?;
         self.put_off.merge_all(&mut self.groups)?;
@@ -219,7 +223,7 @@ impl Panes {
     pub(super) fn take_snapshot(&mut self, adds: bool) -> Result<StateChange> {
         let complete = self.is_complete(adds);
         self.snapshots.has_succeeded = false;
-        let came = std::mem::take(&mut self.snapshots.rows);
+        let new_rows = std::mem::take(&mut self.snapshots.rows);
         let mut rows = Vec::new();
         let sealed = std::mem::take(&mut self.snapshots.sealed);
         if complete {
@@ -244,12 +248,12 @@ impl Panes {
                 self.snapshots.put_away = false;
                 (self.snapshots.complete_rows, self.snapshots.changed_rows) = (Some(count), 0);
                 let is_worth_it = count >= self.snapshots.changed_rows_min && !self.functions.states_vary();
-                let goes_on = self.snapshots.sample.follow(if is_worth_it { &rows } else { &[] })?;
+                let most_change = self.snapshots.sample.follow(if is_worth_it { &rows } else { &[] })?;
                 // So few rows cannot have changed most groups.
-                let are_few = came * 2 <= count;
+                let are_few = new_rows * 2 <= count;
                 self.snapshots.whole_left = match self.snapshots.whole_left {
                     _ if adds || are_few => 0,
-                    1 if goes_on => 1,
+                    1 if most_change => 1,
                     left => left.saturating_sub(1),
                 };
                 if self.snapshots.whole_left > 0 {
@@ -279,7 +283,7 @@ impl Panes {
         Ok(StateChange { rows, complete, first_pane, runs })
     }
 
-    /// The next snapshot is likely to be of the same keys.
+    /// Remembers the keys of open panes, because the next snapshot is likely to have the same.
     fn remember_keys(&mut self, panes: &[(i64, Grouped)]) {
         for (start, states) in panes {
             if let Some(Pane::Open(open)) = self.panes.get_mut(start) {
@@ -288,8 +292,8 @@ impl Panes {
         }
     }
 
-    /// Merges rows of a snapshot. The next snapshot is complete and contains them, because it may have
-    /// another parallelism.
+    /// Merges rows of a snapshot into the panes. The next snapshot is complete and contains them, unless it
+    /// continues the restored ones.
     pub(super) fn take_up(&mut self, rows: &RecordBatch) -> Result<()> {
         check_columns(rows.schema_ref(), &self.state_schema)?;
         let (input, pane) = states_of(rows, self.times.is_some(), &self.functions)?;

@@ -1,4 +1,4 @@
-//! An aggregate of the next plan version goes on with the state of the former one, in memory.
+//! Whether an aggregate of the next plan version takes over the state of the former one, in memory.
 
 use anabranch_dataflow::{AggregateSpec, Expr, WindowAggregateSpec};
 use anabranch_model::Result;
@@ -9,18 +9,18 @@ use super::{Panes, state_schema};
 use crate::operator::same_kind;
 use crate::{Functions, State};
 
-/// Whether an aggregate can go on with the state of another one. What keys, arguments, filters and event time
-/// are computed from may be different: state has only their results. Constant arguments, such as a separator,
-/// are part of the functions that have the state.
+/// Whether an aggregate can take over the state of another one. The expressions of keys, arguments, filters
+/// and event time may differ: state has only their values. Constant arguments, such as a separator, must be
+/// the same: they are part of the functions that have the state.
 pub(crate) fn goes_on(former: &WindowAggregateSpec, next: &WindowAggregateSpec, functions: &Functions) -> bool {
     let kinds = |spec: &WindowAggregateSpec| {
         (spec.phase, spec.window, spec.time_type.clone(), spec.keys.len(), spec.aggregates.len())
     };
     let call = |a: &AggregateSpec| (a.function.clone(), a.distinct, a.data_type.clone(), a.args.len());
     let is_constant = |arg: &Expr| matches!(arg, Expr::Literal(_));
-    let same_argument = |(of, next): (&Expr, &Expr)| of == next || !(is_constant(of) || is_constant(next));
-    let same_call = |(of, next): (&AggregateSpec, &AggregateSpec)| {
-        call(of) == call(next) && of.args.iter().zip(&next.args).all(same_argument)
+    let same_argument = |(own, next): (&Expr, &Expr)| own == next || !(is_constant(own) || is_constant(next));
+    let same_call = |(own, next): (&AggregateSpec, &AggregateSpec)| {
+        call(own) == call(next) && own.args.iter().zip(&next.args).all(same_argument)
     };
     if former == next {
         return true;
@@ -35,8 +35,8 @@ pub(crate) fn goes_on(former: &WindowAggregateSpec, next: &WindowAggregateSpec, 
     let (Some((arguments, state)), Some((next_arguments, next_state))) = (states(former), states(next)) else {
         return false;
     };
-    let fits = |(of, next): (&std::sync::Arc<Field>, &std::sync::Arc<Field>)| {
-        of.data_type().equals_datatype(next.data_type()) && next.is_nullable() == of.is_nullable()
+    let fits = |(own, next): (&std::sync::Arc<Field>, &std::sync::Arc<Field>)| {
+        own.data_type().equals_datatype(next.data_type()) && next.is_nullable() == own.is_nullable()
     };
     arguments == next_arguments
         && state.fields().len() == next_state.fields().len()
@@ -44,7 +44,7 @@ pub(crate) fn goes_on(former: &WindowAggregateSpec, next: &WindowAggregateSpec, 
 }
 
 impl Panes {
-    /// Takes the state of an aggregate [with which](goes_on) it can go on. It has none of its own.
+    /// Takes over the state of another aggregate, if [`goes_on`] allows it. It has none of its own yet.
     pub(super) fn take_over(&mut self, former: &mut dyn State) -> Result<()> {
         let former: &mut Panes = same_kind(former)?;
         std::mem::swap(&mut self.snapshots, &mut former.snapshots);

@@ -35,8 +35,8 @@ fn copied(array: &dyn Array) -> Result<ArrayRef> {
 
 /// The index of the first element of all rows, and the number of elements.
 fn bounds(offsets: &OffsetBuffer<i32>) -> (usize, usize) {
-    let place = |offset: i32| usize::try_from(offset).unwrap_or(0);
-    let (start, end) = (place(offsets[0]), place(offsets[offsets.len() - 1]));
+    let index = |offset: i32| usize::try_from(offset).unwrap_or(0);
+    let (start, end) = (index(offsets[0]), index(offsets[offsets.len() - 1]));
     (start, end - start)
 }
 
@@ -68,7 +68,8 @@ fn lost(from: &ArrayRef, to: &ArrayRef) -> bool {
     to.null_count() > from.logical_null_count()
 }
 
-/// Makes rows NULL that have an element that did not fit.
+/// The null buffer of the converted rows: rows with an element that did not fit are NULL too. `parts` are the
+/// elements before and after the conversion.
 fn fitting(
     offsets: &OffsetBuffer<i32>,
     nulls: Option<&NullBuffer>,
@@ -78,9 +79,9 @@ fn fitting(
         return nulls.cloned();
     }
     let given: Vec<_> = parts.iter().map(|(from, to)| (from.logical_nulls(), to)).collect();
-    let is_null = |nulls: &Option<NullBuffer>, place: usize| nulls.as_ref().is_some_and(|nulls| nulls.is_null(place));
-    let fits = |place: usize| given.iter().all(|(from, to)| to.is_valid(place) || is_null(from, place));
-    let row_fits = |bounds: &[i32]| (bounds[0]..bounds[1]).all(|place| usize::try_from(place).is_ok_and(fits));
+    let is_null = |nulls: &Option<NullBuffer>, index: usize| nulls.as_ref().is_some_and(|nulls| nulls.is_null(index));
+    let fits = |index: usize| given.iter().all(|(from, to)| to.is_valid(index) || is_null(from, index));
+    let row_fits = |bounds: &[i32]| (bounds[0]..bounds[1]).all(|index| usize::try_from(index).is_ok_and(fits));
     let fitting: NullBuffer = offsets.windows(2).map(row_fits).collect();
     NullBuffer::union(nulls, Some(&fitting))
 }
@@ -143,7 +144,7 @@ fn without_hidden(
     for (row, bounds) in offsets.windows(2).enumerate() {
         let before = kept.len();
         if nulls.is_none_or(|nulls| nulls.is_valid(row)) {
-            kept.extend((bounds[0]..bounds[1]).filter_map(|place| u32::try_from(place).ok()));
+            kept.extend((bounds[0]..bounds[1]).filter_map(|index| u32::try_from(index).ok()));
         }
         lengths.push(kept.len() - before);
     }
@@ -167,12 +168,12 @@ impl Texts {
     }
 
     /// Whether the element has no text. This happens only if `safe`: otherwise it was an error.
-    fn is_missing(&self, place: usize) -> bool {
-        self.texts.is_null(place) && self.from.is_valid(place)
+    fn is_missing(&self, index: usize) -> bool {
+        self.texts.is_null(index) && self.from.is_valid(index)
     }
 
-    fn get(&self, place: usize) -> &str {
-        if self.texts.is_valid(place) { self.texts().value(place) } else { "NULL" }
+    fn get(&self, index: usize) -> &str {
+        if self.texts.is_valid(index) { self.texts().value(index) } else { "NULL" }
     }
 }
 
@@ -194,10 +195,10 @@ fn enclosed(
 }
 
 /// The indices of a row's elements, each with the separator before it.
-fn places(offsets: &[i32], row: usize) -> impl Iterator<Item = (&'static str, usize)> + use<> {
-    let place = |offset: i32| usize::try_from(offset).unwrap_or(0);
-    let start = place(offsets[row]);
-    (start..place(offsets[row + 1])).map(move |place| (if place > start { ", " } else { "" }, place))
+fn indices(offsets: &[i32], row: usize) -> impl Iterator<Item = (&'static str, usize)> + use<> {
+    let index = |offset: i32| usize::try_from(offset).unwrap_or(0);
+    let start = index(offsets[row]);
+    (start..index(offsets[row + 1])).map(move |index| (if index > start { ", " } else { "" }, index))
 }
 
 /// Appends `[1, NULL, 3]` for each array.
@@ -205,11 +206,11 @@ pub(super) fn lists(array: &ListArray, safe: bool, text: &mut StringViewBuilder)
     let array = &own_elements(array)?;
     let elements = Texts::new(array.values(), safe)?;
     enclosed(text, array.len(), ['[', ']'], |row, shown| {
-        for (separator, place) in places(array.value_offsets(), row) {
+        for (separator, index) in indices(array.value_offsets(), row) {
             shown.push_str(separator);
-            shown.push_str(elements.get(place));
+            shown.push_str(elements.get(index));
         }
-        array.is_valid(row) && !places(array.value_offsets(), row).any(|(_, place)| elements.is_missing(place))
+        array.is_valid(row) && !indices(array.value_offsets(), row).any(|(_, index)| elements.is_missing(index))
     });
     Ok(())
 }
@@ -219,11 +220,11 @@ pub(super) fn maps(array: &MapArray, safe: bool, text: &mut StringViewBuilder) -
     let array = &own_entries(array)?;
     let (keys, values) = (Texts::new(array.keys(), safe)?, Texts::new(array.values(), safe)?);
     enclosed(text, array.len(), ['{', '}'], |row, shown| {
-        for (separator, place) in places(array.value_offsets(), row) {
-            shown.extend([separator, keys.get(place), "=", values.get(place)]);
+        for (separator, index) in indices(array.value_offsets(), row) {
+            shown.extend([separator, keys.get(index), "=", values.get(index)]);
         }
-        let is_missing = |(_, place)| keys.is_missing(place) || values.is_missing(place);
-        array.is_valid(row) && !places(array.value_offsets(), row).any(is_missing)
+        let is_missing = |(_, index)| keys.is_missing(index) || values.is_missing(index);
+        array.is_valid(row) && !indices(array.value_offsets(), row).any(is_missing)
     });
     Ok(())
 }
@@ -232,8 +233,8 @@ pub(super) fn maps(array: &MapArray, safe: bool, text: &mut StringViewBuilder) -
 pub(super) fn rows(array: &StructArray, safe: bool, text: &mut StringViewBuilder) -> Result<()> {
     let fields = array.columns().iter().map(|column| Texts::new(column, safe)).collect::<Result<Vec<_>>>()?;
     enclosed(text, array.len(), ['(', ')'], |row, shown| {
-        for (place, field) in fields.iter().enumerate() {
-            shown.push_str(if place > 0 { ", " } else { "" });
+        for (index, field) in fields.iter().enumerate() {
+            shown.push_str(if index > 0 { ", " } else { "" });
             shown.push_str(field.get(row));
         }
         array.is_valid(row) && !fields.iter().any(|field| field.is_missing(row))

@@ -82,7 +82,10 @@ pub(super) fn decimals(array: &ArrayRef, (precision, scale): (u8, i8), safe: boo
         text.clear();
         let written = write!(text, "{number:e}").ok();
         match written.and_then(|()| parse_decimal(&text, precision, scale)) {
-            None if !safe => Err(unfit(format!("{number} has too many digits for DECIMAL({precision}, {scale})"))),
+            None if !safe && number.is_finite() => {
+                Err(unfit(format!("{number} has too many digits for DECIMAL({precision}, {scale})")))
+            }
+            None if !safe => Err(unfit(format!("{number} cannot be a DECIMAL"))),
             number => Ok(number),
         }
     });
@@ -92,8 +95,8 @@ pub(super) fn decimals(array: &ArrayRef, (precision, scale): (u8, i8), safe: boo
 
 /// DECIMALs as the nearest floating-point numbers.
 pub(super) fn doubles(numbers: &Decimal128Array) -> ArrayRef {
-    /// Whole numbers and powers of ten up to this number are exact in floating point: their quotient is the
-    /// nearest floating-point number.
+    /// Whole numbers up to this one are exact in floating point, and so are powers of ten up to 10^22. Their
+    /// quotient is therefore the nearest floating-point number (Clinger, 1990).
     const WHOLE_MAX: u128 = 1 << f64::MANTISSA_DIGITS;
     const POWER_MAX: i8 = 22;
     let scale = numbers.scale();
