@@ -184,7 +184,7 @@ fn like(parser: &mut Parser) -> Result<Like> {
     parts.sort_by_key(|(part, _)| part != "ALL");
     for (part, merging) in parts {
         let Like { constraints, generated, metadata, options, partitions, watermarks, .. } = &mut like;
-        let of: &mut [&mut Merging] = match part.as_str() {
+        let targets: &mut [&mut Merging] = match part.as_str() {
             "ALL" => &mut [constraints, generated, metadata, options, partitions, watermarks],
             "CONSTRAINTS" => &mut [constraints],
             "GENERATED" => &mut [generated],
@@ -194,7 +194,7 @@ fn like(parser: &mut Parser) -> Result<Like> {
             "WATERMARKS" => &mut [watermarks],
             _ => &mut [],
         };
-        of.iter_mut().for_each(|of| **of = merging);
+        targets.iter_mut().for_each(|target| **target = merging);
     }
     Ok(like)
 }
@@ -220,9 +220,9 @@ pub(super) fn element(parser: &mut Parser, table: &mut CreateTable, names: &mut 
         parsed(parser.parse_identifier())?;
     }
     if parser.parse_keywords(&[Keyword::PRIMARY, Keyword::KEY]) {
-        table.primary_key = super::names(parser)?;
+        let key = super::names(parser)?;
         not_enforced(parser)?;
-        return Ok(());
+        return set_primary_key(table, key, start.span.start);
     }
     if constraint {
         let found = parser.peek_token();
@@ -231,13 +231,22 @@ pub(super) fn element(parser: &mut Parser, table: &mut CreateTable, names: &mut 
     column(parser, table, names)
 }
 
+fn set_primary_key(table: &mut CreateTable, key: Vec<Ident>, start: Location) -> Result<()> {
+    if !table.primary_key.is_empty() {
+        let error = Error::user("a table has one primary key").at(at(start));
+        return Err(error.remedy("name all columns of the key in one: PRIMARY KEY (a, b) NOT ENFORCED"));
+    }
+    table.primary_key = key;
+    Ok(())
+}
+
 fn column(parser: &mut Parser, table: &mut CreateTable, names: &mut BTreeSet<String>) -> Result<()> {
     let name = parsed(parser.parse_identifier())?;
     if !names.insert(name.value.clone()) {
         return Err(Error::user(format!("column '{}' is declared twice", name.value)).at(at(name.span.start)));
     }
     if table.columns.len() >= COLUMNS_MAX {
-        return Err(Error::user(format!("a table of more than {COLUMNS_MAX} columns"))
+        return Err(Error::user(format!("the table has more than {COLUMNS_MAX} columns"))
             .at(at(name.span.start))
             .remedy("declare only the columns that the query reads"));
     }
@@ -247,7 +256,7 @@ fn column(parser: &mut Parser, table: &mut CreateTable, names: &mut BTreeSet<Str
         let (data_type, mut nullable) = nullable_type(parser)?;
         if parser.parse_keywords(&[Keyword::PRIMARY, Keyword::KEY]) {
             not_enforced(parser)?;
-            table.primary_key = vec![name.clone()];
+            set_primary_key(table, vec![name.clone()], name.span.start)?;
             nullable = false;
         }
         match is_word(&parser.peek_token().token, "METADATA") {
