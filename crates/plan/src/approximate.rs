@@ -34,9 +34,9 @@ pub(crate) fn approximate_union(union: Union) -> Result<Transformed<Rel>> {
     let all: Vec<Arc<Rel>> = union.inputs.iter().flat_map(within).collect();
     let is_float = |column: usize| all.iter().any(|input| input.columns().field(column).data_type().is_floating());
     let floats: Vec<bool> = (0..union.columns.fields().len()).map(is_float).collect();
-    let is_exact =
+    let needs_cast =
         |input: &Rel, column: usize| floats[column] && input.columns().field(column).data_type().is_decimal();
-    // The parser may have given an expression of an input the type DECIMAL.
+    // The union was typed before its inputs were converted, so its column may still be DECIMAL.
     let mut cols = union.columns.to_vec();
     for (col, is_float) in cols.iter_mut().zip(&floats) {
         if *is_float && col.field.data_type().is_decimal() {
@@ -46,11 +46,11 @@ pub(crate) fn approximate_union(union: Union) -> Result<Transformed<Rel>> {
     let columns = Columns::new(cols)?;
     let mut changed = columns.fields() != union.columns.fields();
     let inputs = all.iter().map(|input| {
-        if !(0..floats.len()).any(|column| is_exact(input, column)) {
+        if !(0..floats.len()).any(|column| needs_cast(input, column)) {
             return Ok(Arc::clone(input));
         }
         changed = true;
-        let columns = input.columns().iter().enumerate().map(|(index, col)| match is_exact(input, index) {
+        let columns = input.columns().iter().enumerate().map(|(index, col)| match needs_cast(input, index) {
             true => computed(col.field.name(), as_double(col.expr())),
             false => kept(col.id.clone()),
         });
@@ -81,9 +81,9 @@ fn approximate(mut expr: Expr, schema: &Columns) -> Result<Transformed<Expr>> {
             alike(thens, schema) || compared
         }
         Expr::ScalarFunction(call) if OF_ONE_TYPE.contains(&call.name()) => alike(&mut call.args, schema),
-        // The parser gave an operand the type DECIMAL.
+        // The arithmetic was planned as exact, because its operands were exact before the conversion.
         Expr::ScalarFunction(call) => match operator_of(&call.func) {
-            Some(op) if call.args.iter().any(|arg| arg.get_type(schema).is_ok_and(|of| of.is_floating())) => {
+            Some(op) if call.args.iter().any(|arg| arg.get_type(schema).is_ok_and(|found| found.is_floating())) => {
                 alike(&mut call.args, schema);
                 let [left, right] = <[Expr; 2]>::try_from(std::mem::take(&mut call.args))
                     .map_err(|_| internal_datafusion_err!("an operator of two operands"))?;

@@ -1,9 +1,10 @@
-//! Converts the parser's tree to relational operators. Names have a meaning only here: afterwards a column is
-//! a number. Each reference to a table, a view or a query of WITH gets new columns. Subqueries become joins:
-//! see [`crate::apply`].
+//! Converts the parser's tree to relational operators. Names have a meaning only here: afterwards a number
+//! identifies each column. Each reference to a table, a view or a query of WITH gets new columns. Subqueries
+//! become joins: see [`crate::apply`].
 //!
-//! `scope` resolves names, `expr` converts expressions. `from`, `select`, `results`, `group`, `order` and
-//! `set` bind the clauses of a query, `subquery` and `lists` the subqueries in expressions.
+//! `scope` resolves names, `expr` converts expressions. `from`, `select`, `results`, `group`, `group_window`,
+//! `windows`, `order`, `values` and `set` bind the clauses of a query, `subquery` and `lists` the subqueries
+//! in expressions.
 
 mod expr;
 mod from;

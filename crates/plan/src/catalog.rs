@@ -58,7 +58,8 @@ impl Catalog {
         }
     }
 
-    /// The names of tables and views in the present database and catalog, with their kinds.
+    /// The names of all tables and views, with their kinds. A name has its database and catalog only if these
+    /// are not the ones in use.
     pub fn names(&self) -> impl Iterator<Item = (String, &'static str)> {
         self.declared().map(|(path, relation)| (self.databases.short_name(path), relation.kind()))
     }

@@ -1,7 +1,9 @@
-//! Tables whose records are changes: each record adds or retracts a row. They are read as versions if the
-//! retraction of a row may have another event time or other metadata than the row. They are also read as
-//! versions if the first changes are not read: a retraction of a row that was never read would make a count
-//! too low for ever, while there is no version of that row to remove.
+//! Tables whose records are changes: each record adds or retracts a row. With a primary key, such a table is
+//! read as versions in two cases:
+//!
+//! * The retraction of a row may have another event time or other metadata than the row.
+//! * The first changes are not read. The retraction of a row that was never read would make a count too low
+//!   for ever. Read as versions, there is no version of that row to remove.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -48,7 +50,7 @@ impl Table {
     /// key at a time.
     pub(crate) fn unique_in(&self, scan: &Get) -> Option<Vec<usize>> {
         self.weight().filter(|_| !self.primary_key.is_empty())?;
-        let place = |key: &String| scan.columns.fields().iter().position(|field| field.name() == key);
-        self.primary_key.iter().map(place).collect()
+        let index_of = |key: &String| scan.columns.fields().iter().position(|field| field.name() == key);
+        self.primary_key.iter().map(index_of).collect()
     }
 }

@@ -1,6 +1,6 @@
 //! Compares rows field by field: `(a, b) = (1, 2)` is `a = 1 AND b = 2`, and `(a, b) IN ((1, 2), (3, NULL))`
-//! compares each row of the list so. A NULL in a field can make the result NULL. DataFusion compares whole
-//! rows, and treats NULL as equal to NULL.
+//! compares each row of the list in this way. A NULL in a field can make the result NULL. DataFusion compares
+//! whole rows, and treats NULL as equal to NULL.
 
 use datafusion_common::Result;
 use datafusion_common::tree_node::Transformed;

@@ -20,15 +20,15 @@ pub(crate) fn read_texts(expr: Expr, scope: &InputColumns) -> Result<Transformed
                 let was_read = read_beside(&right, &mut left, schema) | read_beside(&left, &mut right, schema);
                 (Expr::BinaryExpr(BinaryExpr { left, op, right }), was_read)
             }
-            Expr::Between(mut of) => {
-                let bounds = [&mut of.low, &mut of.high];
-                let was_read = bounds.map(|bound| read_beside(&of.expr, bound, schema)).contains(&true);
-                (Expr::Between(of), was_read)
+            Expr::Between(mut between) => {
+                let bounds = [&mut between.low, &mut between.high];
+                let was_read = bounds.map(|bound| read_beside(&between.expr, bound, schema)).contains(&true);
+                (Expr::Between(between), was_read)
             }
-            Expr::InList(mut of) => {
-                let read = of.list.iter_mut().filter_map(|item| read_beside(&of.expr, item, schema).then_some(()));
+            Expr::InList(mut list) => {
+                let read = list.list.iter_mut().filter_map(|item| read_beside(&list.expr, item, schema).then_some(()));
                 let was_read = read.count() > 0;
-                (Expr::InList(of), was_read)
+                (Expr::InList(list), was_read)
             }
             Expr::ScalarFunction(mut call) if call.name() == "nullif" => {
                 let was_read = match call.args.as_mut_slice() {
@@ -80,7 +80,7 @@ fn read_beside(time: &Expr, text: &mut Expr, schema: &dyn ExprSchema) -> bool {
     true
 }
 
-/// The digits of a fraction of a second.
+/// The number of digits of a second's fraction in a type of times of day.
 fn digits_of_day(data_type: &DataType) -> Option<u8> {
     Some(match data_type {
         DataType::Time32(TimeUnit::Second) => 0,

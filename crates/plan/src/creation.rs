@@ -73,7 +73,7 @@ pub(crate) fn alter_table(
     if is_renamed {
         create.options.extend(options.options_of(&former.label()));
     }
-    // Places in the other declaration do not belong to this statement.
+    // Places in the former declaration do not belong to this statement.
     create_table(create, catalog, resolver, options).map_err(|error| error.only_at(at(name.span.start)))?;
     if is_renamed {
         catalog.remove("table", &name.value)?;
@@ -127,8 +127,8 @@ fn add_columns(create: &mut CreateTable, rows: &Columns) -> Result<Vec<Ident>> {
     let (mut columns, mut of_query) = (Vec::new(), Vec::new());
     for field in rows.fields() {
         let name = Ident { span: create.name.span, ..Ident::with_quote('`', field.name()) };
-        if let Some(place) = create.columns.iter().position(|own| own.name.value == name.value) {
-            let own = create.columns.remove(place);
+        if let Some(index) = create.columns.iter().position(|own| own.name.value == name.value) {
+            let own = create.columns.remove(index);
             if let ColumnKind::Computed(_) = own.kind {
                 let what = format!("column '{}' is computed, but the query gives it too", name.value);
                 return Err(Error::user(what).at(at(own.name.span.start)).remedy("omit it in one of them"));
@@ -158,14 +158,14 @@ fn add_columns(create: &mut CreateTable, rows: &Columns) -> Result<Vec<Ident>> {
 }
 
 /// The type of a column that holds these values. `None`: there is none.
-fn of_column(of: &DataType) -> Option<DataType> {
+fn of_column(of_values: &DataType) -> Option<DataType> {
     let field = |field: &Field| Some(field.clone().with_data_type(of_column(field.data_type())?));
-    Some(match of {
+    Some(match of_values {
         DataType::Utf8 | DataType::LargeUtf8 => DataType::Utf8View,
         DataType::BinaryView | DataType::LargeBinary => DataType::Binary,
         DataType::List(item) => DataType::List(field(item)?.with_name("item").into()),
         DataType::Map(entries, is_sorted) => DataType::Map(field(entries)?.into(), *is_sorted),
-        DataType::Struct(fields) => DataType::Struct(fields.iter().map(|of| field(of)).collect::<Option<_>>()?),
+        DataType::Struct(fields) => DataType::Struct(fields.iter().map(|own| field(own)).collect::<Option<_>>()?),
         DataType::Null | DataType::Interval(_) | DataType::Duration(_) => return None,
         other => other.clone(),
     })

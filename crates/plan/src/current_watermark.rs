@@ -91,7 +91,7 @@ fn calls(node: &Rel) -> bool {
     node.expressions().into_iter().any(|expr| expr.has(&|expr| Ok(is_call(expr))).unwrap_or(true))
 }
 
-/// Checks the arguments of all calls, and removes them.
+/// Checks all calls, and removes their arguments.
 pub(crate) fn check_calls(plan: Rel) -> Result<Rel> {
     let checked = plan.walk_up(&mut |node| {
         if !calls(&node) {
@@ -107,8 +107,8 @@ pub(crate) fn check_calls(plan: Rel) -> Result<Rel> {
 fn check_call(expr: Expr, inputs: &[Rel]) -> Result<Transformed<Expr>> {
     let Some((call, CurrentWatermark { checked: None, .. })) = call_of(&expr) else { return Ok(Transformed::no(expr)) };
     let [Expr::Column(column)] = call.args.as_slice() else { return Err(through(no_event_time())) };
-    let mut places = inputs.iter().filter_map(|input| Some((input, input.columns().find(column)?)));
-    let Some((input, index)) = places.next() else { return Ok(Transformed::no(expr)) };
+    let mut found = inputs.iter().filter_map(|input| Some((input, input.columns().find(column)?)));
+    let Some((input, index)) = found.next() else { return Ok(Transformed::no(expr)) };
     let is_event_time = matches!(time_attribute_of(input, index), Some(TimeAttribute::Record | TimeAttribute::Window));
     let DataType::Timestamp(_, zone) = input.columns().field(index).data_type() else {
         return Err(through(no_event_time()));

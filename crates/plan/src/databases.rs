@@ -1,8 +1,8 @@
 //! Catalogs and databases of a session, and the names of tables and views in them.
 //!
-//! A statement names a table by one to three parts. The parser [joins](joined) them by points to one word. A
-//! part that contains a point is in backquotes. The catalog finds a table by its [`Path`]. Plans, metrics and
-//! checkpoints identify it by its [label](Path::label).
+//! A statement names a table by one to three parts. The parser [joins](joined) them with dots into one word.
+//! A part that contains a dot or a backquote is in backquotes. The catalog finds a table by its [`Path`].
+//! Plans, metrics and checkpoints identify it by its [label](Path::label).
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -41,7 +41,7 @@ impl Path {
     }
 }
 
-/// Joins the parts of a name to one word.
+/// Joins the parts of a name into one word.
 pub(crate) fn joined<'a>(parts: impl IntoIterator<Item = &'a str>) -> String {
     let word = |part: &'a str| match part.contains(['.', '`']) {
         true => format!("`{}`", part.replace('`', "``")),
@@ -50,7 +50,7 @@ pub(crate) fn joined<'a>(parts: impl IntoIterator<Item = &'a str>) -> String {
     parts.into_iter().map(word).collect::<Vec<_>>().join(".")
 }
 
-/// The parts of such a word.
+/// The parts of a name that [`joined`] has made.
 pub(crate) fn parts_of(name: &str) -> Vec<String> {
     let (mut parts, mut part, mut quoted) = (Vec::new(), String::new(), false);
     let mut letters = name.chars().peekable();
@@ -75,28 +75,29 @@ pub(crate) fn plain(name: &ObjectName) -> Option<Ident> {
 
 /// The catalogs with their databases, and the ones in use.
 pub(crate) struct Databases {
-    catalogs: BTreeMap<String, OfCatalog>,
+    catalogs: BTreeMap<String, CatalogEntry>,
     catalog: String,
     /// `None`: it was dropped.
     database: Option<String>,
 }
 
-struct OfCatalog {
+/// The databases of a catalog.
+struct CatalogEntry {
     /// The database that `USE CATALOG` selects.
     first: String,
     databases: BTreeSet<String>,
 }
 
-impl OfCatalog {
-    fn new(first: &str) -> OfCatalog {
-        OfCatalog { first: first.to_owned(), databases: BTreeSet::from([first.to_owned()]) }
+impl CatalogEntry {
+    fn new(first: &str) -> CatalogEntry {
+        CatalogEntry { first: first.to_owned(), databases: BTreeSet::from([first.to_owned()]) }
     }
 }
 
 impl Databases {
     pub(crate) fn new() -> Databases {
         Databases {
-            catalogs: BTreeMap::from([(DEFAULT_CATALOG.to_owned(), OfCatalog::new(DEFAULT_DATABASE))]),
+            catalogs: BTreeMap::from([(DEFAULT_CATALOG.to_owned(), CatalogEntry::new(DEFAULT_DATABASE))]),
             catalog: DEFAULT_CATALOG.to_owned(),
             database: Some(DEFAULT_DATABASE.to_owned()),
         }
@@ -124,7 +125,7 @@ impl Databases {
             return Ok((catalog, database));
         }
         let error = Error::user(format!("there is no database '{database}'"));
-        let known = self.catalogs.get(&catalog).into_iter().flat_map(|of| &of.databases).map(String::as_str);
+        let known = self.catalogs.get(&catalog).into_iter().flat_map(|entry| &entry.databases).map(String::as_str);
         Err(match nearest(&database, known) {
             Some(near) => error.remedy(format!("did you mean '{near}'?")),
             None => error.remedy(format!("write CREATE DATABASE {database}")),
@@ -132,7 +133,7 @@ impl Databases {
     }
 
     fn has(&self, catalog: &str, database: &str) -> bool {
-        self.catalogs.get(catalog).is_some_and(|of| of.databases.contains(database))
+        self.catalogs.get(catalog).is_some_and(|entry| entry.databases.contains(database))
     }
 
     /// The existing catalog, and the database that `[catalog.]database` names.
@@ -143,7 +144,8 @@ impl Databases {
                 Ok(((*catalog).to_owned(), (*database).to_owned()))
             }
             [catalog, _] => Err(self.unknown_catalog(catalog)),
-            _ => Err(Error::user("the name of a database has one part, or two with that of its catalog")),
+            _ => Err(Error::user("the name of a database has one part, or two with that of its catalog")
+                .remedy("write db, or catalog.db")),
         }
     }
 
@@ -158,7 +160,7 @@ impl Databases {
     /// Adds a database. Returns the message for the user.
     pub(crate) fn create(&mut self, parts: &[&str], if_not_exists: bool) -> Result<String> {
         let (catalog, database) = self.named(parts)?;
-        let is_new = self.catalogs.get_mut(&catalog).is_some_and(|of| of.databases.insert(database.clone()));
+        let is_new = self.catalogs.get_mut(&catalog).is_some_and(|entry| entry.databases.insert(database.clone()));
         match (is_new, if_not_exists) {
             (true, _) => Ok(format!("database {database} created")),
             (false, true) => Ok(format!("database {database} exists")),
@@ -167,13 +169,13 @@ impl Databases {
         }
     }
 
-    /// Removes a database without tables.
+    /// Removes a database. The caller removes its tables.
     pub(crate) fn remove(&mut self, catalog: &str, database: &str) -> Result<()> {
         if (catalog, database) == (DEFAULT_CATALOG, DEFAULT_DATABASE) {
-            return Err(Error::user("the database that every session has cannot be dropped").remedy("drop its tables"));
+            return Err(Error::user("the default database cannot be dropped").remedy("drop its tables"));
         }
-        if let Some(of) = self.catalogs.get_mut(catalog) {
-            of.databases.remove(database);
+        if let Some(entry) = self.catalogs.get_mut(catalog) {
+            entry.databases.remove(database);
         }
         if catalog == self.catalog && self.database.as_deref() == Some(database) {
             self.database = None;
@@ -196,7 +198,7 @@ impl Databases {
         options: &BTreeMap<String, String>,
         if_not_exists: bool,
     ) -> Result<String> {
-        let name = of_catalog(parts)?;
+        let name = catalog_name(parts)?;
         let option = |name: &str| options.get(name).map(String::as_str);
         if self.catalogs.contains_key(name) {
             let exists = Error::user(format!("there is already a catalog '{name}'"));
@@ -223,16 +225,16 @@ impl Databases {
                 .remedy(format!("the options are: type, {DEFAULT_OF_CATALOG}")));
         }
         let first = option(DEFAULT_OF_CATALOG).unwrap_or("default");
-        self.catalogs.insert(name.to_owned(), OfCatalog::new(first));
+        self.catalogs.insert(name.to_owned(), CatalogEntry::new(first));
         Ok(format!("catalog {name} created"))
     }
 
     /// Makes this catalog the default for databases. Returns the message for the user.
     pub(crate) fn use_catalog(&mut self, parts: &[&str]) -> Result<String> {
-        let name = of_catalog(parts)?;
-        let Some(of) = self.catalogs.get(name) else { return Err(self.unknown_catalog(name)) };
+        let name = catalog_name(parts)?;
+        let Some(entry) = self.catalogs.get(name) else { return Err(self.unknown_catalog(name)) };
         if name != self.catalog {
-            self.database = Some(of.first.clone()).filter(|first| of.databases.contains(first));
+            self.database = Some(entry.first.clone()).filter(|first| entry.databases.contains(first));
             name.clone_into(&mut self.catalog);
         }
         Ok(format!("the catalog is {name}"))
@@ -254,7 +256,7 @@ impl Databases {
 
     /// The databases of the catalog in use.
     pub(crate) fn databases(&self) -> impl Iterator<Item = &str> {
-        self.catalogs.get(&self.catalog).into_iter().flat_map(|of| &of.databases).map(String::as_str)
+        self.catalogs.get(&self.catalog).into_iter().flat_map(|entry| &entry.databases).map(String::as_str)
     }
 
     pub(crate) fn catalog(&self) -> &str {
@@ -266,10 +268,10 @@ impl Databases {
     }
 }
 
-fn of_catalog<'a>(parts: &[&'a str]) -> Result<&'a str> {
+fn catalog_name<'a>(parts: &[&'a str]) -> Result<&'a str> {
     match parts {
         [name] => Ok(name),
-        _ => Err(Error::user("the name of a catalog has one part").remedy("write it without points")),
+        _ => Err(Error::user("the name of a catalog has one part").remedy("write it without dots")),
     }
 }
 

@@ -19,9 +19,9 @@ use datafusion_sql::sqlparser::tokenizer::{Location, Token};
 use crate::spelling::plain_function;
 
 pub(crate) const NO_PARAMETERS: &str = "parameters of prepared statements are not supported";
-/// Limits of the parser's steps: per token of a statement, and for the shortest statement. Hardly any
-/// statement takes ten steps per token.
+/// The steps that the parser may take per token of a statement. Hardly any statement takes ten.
 const STEPS: usize = 100;
+/// The steps that the parser may take for any statement.
 const STEPS_MIN: usize = 100_000;
 
 #[derive(Debug)]
@@ -89,7 +89,8 @@ impl Dialect for AnabranchDialect {
         true
     }
 
-    /// `TABLE t` as the argument of a window table function is the name `t`.
+    /// Counts a step, and parses the forms that DataFusion's parser does not know. `TABLE t` as the argument
+    /// of a window table function is the name `t`.
     fn parse_prefix(&self, parser: &mut Parser) -> Option<Result<Expr, ParserError>> {
         let Some(left) = self.steps.get().checked_sub(1) else {
             // After this error the parser tries no alternative.
@@ -127,8 +128,9 @@ impl Dialect for AnabranchDialect {
         }
         if follows_unit(parser) {
             let unit = &parser.peek_token_ref().token;
-            let what =
-                format!("{unit} is a reserved word; the time between two others is TIMESTAMPDIFF({unit}, from, to)");
+            let what = format!(
+                "{unit} cannot follow a parenthesis; the time between two others is TIMESTAMPDIFF({unit}, from, to)"
+            );
             return Some(Err(refused(parser, &what)));
         }
         json::parse_is_json(parser, expr)

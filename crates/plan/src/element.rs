@@ -21,7 +21,7 @@ pub(crate) struct ElementPlanner {
     pub(crate) make_array: Arc<ScalarUDF>,
     /// `(key, value, ...)`.
     pub(crate) make_map: Arc<ScalarUDF>,
-    /// `(array, place)` or `(map, key)`.
+    /// `(array, index)` or `(map, key)`.
     pub(crate) item: Arc<ScalarUDF>,
     /// `(row, name)`.
     pub(crate) get_field: Arc<ScalarUDF>,

@@ -45,7 +45,7 @@ impl TimeAttribute {
     }
 }
 
-/// The time attribute that a column of a plan is. `None`: it is none.
+/// The time attribute that a column of a plan is. `None`: the column is no time attribute.
 pub(crate) fn time_attribute_of(plan: &Rel, index: usize) -> Option<TimeAttribute> {
     match plan {
         Rel::Project(projection) => of_projection(projection, index),
@@ -101,7 +101,8 @@ fn keeps_first_by_time(filter: &Filter) -> bool {
         && over_below(&filter.input).and_then(first_by).is_some()
 }
 
-/// The `OVER` operator of a plan, below projections. Below a filter on row numbers it computes these.
+/// The `OVER` operator of a plan, below projections. If a filter on row numbers is above, this operator
+/// computes the numbers.
 fn over_below(plan: &Rel) -> Option<&Over> {
     match plan {
         Rel::Over(window) => Some(window),
@@ -116,8 +117,8 @@ fn numbers_rows_of_windows(window: &Over) -> bool {
         match plan {
             Rel::Project(projection) => match &projection.exprs[index] {
                 Expr::Column(column) => {
-                    let place = projection.input.columns().find(column);
-                    place.is_some_and(|place| is_of_window(&projection.input, place))
+                    let index = projection.input.columns().find(column);
+                    index.is_some_and(|index| is_of_window(&projection.input, index))
                 }
                 _ => false,
             },
@@ -132,7 +133,7 @@ fn numbers_rows_of_windows(window: &Over) -> bool {
     let input = &window.input;
     row_number(window).is_some_and(|call| {
         call.params.partition_by.iter().any(|key| match key {
-            Expr::Column(column) => input.columns().find(column).is_some_and(|place| is_of_window(input, place)),
+            Expr::Column(column) => input.columns().find(column).is_some_and(|index| is_of_window(input, index)),
             _ => false,
         })
     })
@@ -159,9 +160,10 @@ fn of_aggregate(aggregate: &Aggregate, index: usize) -> Option<TimeAttribute> {
 
 /// The time attribute that a column of a join is.
 ///
-/// A column of the static side is none, because the rows of the join are emitted in the order of the other
-/// side. A RIGHT JOIN of a stream with a static right side has none. A column of a join of two streams is one
-/// if the condition bounds the distance of the event times of both sides. Lowering checks this.
+/// A column of the static side is no time attribute, because the rows of the join are emitted in the order of
+/// the other side. A RIGHT JOIN of a stream with a static right side has no time attribute. A column of a
+/// join of two streams stays one if the condition bounds the distance of the event times of both sides.
+/// Lowering checks this.
 fn of_join(join: &Join, index: usize) -> Option<TimeAttribute> {
     let left = join.left.width();
     let (left_static, right_static) = static_sides(&join.left, &join.right);

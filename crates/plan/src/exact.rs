@@ -152,18 +152,19 @@ impl ScalarUDFImpl for Typed {
         }
     }
 
-    /// Computes only NULL: the optimizer evaluates a correlated subquery over no rows.
+    /// Computes NULL for a NULL operand, and nothing else. The planner calls it for the value that a
+    /// correlated subquery has over no rows.
     fn invoke_with_args(&self, args: ScalarFunctionArgs) -> Result<ColumnarValue> {
         let is_null = |value: &ColumnarValue| matches!(value, ColumnarValue::Scalar(value) if value.is_null());
         match args.args.iter().any(is_null) {
             true => Ok(ColumnarValue::Scalar(ScalarValue::try_new_null(args.return_type())?)),
-            false => plan_err!("a DECIMAL or a text cannot be computed here of what an aggregate has without rows"),
+            false => plan_err!("this expression of DECIMAL or text cannot be computed over an aggregate without rows"),
         }
     }
 }
 
-/// Converts texts and floating-point constants by our rules, and checks arithmetic of constants, before the
-/// optimizer computes constants.
+/// Converts constants by our rules, and checks arithmetic of constants, before the optimizer computes them. A
+/// cast of other values becomes a call of our function if DataFusion would compute another result.
 pub(crate) fn convert_constants(expr: Expr, scope: &InputColumns) -> Result<Transformed<Expr>> {
     expr.walk_up(&mut |expr| convert(expr, scope))
 }
@@ -217,7 +218,7 @@ fn convert(expr: Expr, scope: &InputColumns) -> Result<Transformed<Expr>> {
     let from = scope.type_of(&inner)?;
     if !have_same_fields(&from, field.data_type()) {
         return plan_err!(
-            "{} cannot be {}: rows are converted field by field, by position",
+            "{} cannot be converted to {}: rows are converted field by field, by position",
             sql_name(&from),
             sql_name(field.data_type())
         );

@@ -13,7 +13,7 @@ use crate::statement::{Statement, parse};
 use crate::steps::Planned;
 use crate::text::{StatementText, split_statements, start_in};
 
-/// Tables need no variants here.
+/// Declares no variant of a table, because only the declarations of functions matter here.
 fn as_it_is(name: &Ident, _: BTreeMap<String, String>) -> Result<String> {
     Ok(name.value.clone())
 }
@@ -82,7 +82,7 @@ impl FunctionChanges {
     }
 
     /// Replaces the declarations in a script. A function that the script does not declare is declared before
-    /// the next replaced one.
+    /// the next replaced one of `self`. Without a next one, no call can need it, and it is omitted.
     ///
     /// # Errors
     /// The script declares one of the functions more than once: each call would have to be assigned to a
@@ -120,7 +120,7 @@ impl FunctionChanges {
             let (line, column) = (statement.line, statement.column);
             if found.insert((*name).to_owned(), statement).is_some() {
                 let error = Error::user(format!("the statements declare function {name} more than once"));
-                let remedy = "change the job by a text of its own: anabranch alter JOB FILE.sql";
+                let remedy = "change the job with its own script: anabranch alter JOB FILE.sql";
                 return Err(or_at(error, line, column).remedy(remedy));
             }
         }

@@ -40,8 +40,8 @@ impl WindowUDFImpl for PlannedWindow {
         not_impl_err!("an operator knows the rows before")
     }
 
-    /// `ROW_NUMBER()` is a number. The others are their argument's value in another row: `LAG(value, rows,
-    /// otherwise)`.
+    /// `ROW_NUMBER()` returns a number. The others return their argument's value in another row: `LAG(value,
+    /// rows, otherwise)`.
     fn field(&self, args: WindowUDFFieldArgs) -> Result<FieldRef> {
         if self.name == ROW_NUMBER {
             return Ok(Arc::new(Field::new(args.name(), DataType::Int64, false)));

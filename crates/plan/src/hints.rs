@@ -125,23 +125,23 @@ pub(crate) fn name_tables_with_options(
     // The last two tokens except white space.
     let mut before: [Option<usize>; 2] = [None, None];
     let mut first = None;
-    for place in 0..tokens.len() {
-        let start = tokens[place].span.start;
-        let text = match &tokens[place].token {
+    for index in 0..tokens.len() {
+        let start = tokens[index].span.start;
+        let text = match &tokens[index].token {
             Token::Whitespace(Whitespace::MultiLineComment(text)) if text.starts_with('+') => text,
             Token::Whitespace(_) => continue,
             _ => {
-                before = [before[1], Some(place)];
+                before = [before[1], Some(index)];
                 continue;
             }
         };
         let Some(options) = arguments(text, OPTIONS).map_err(|error| error.at(at(start)))? else { continue };
         first = first.or(Some(start));
-        let is_keyword = |place: usize, of: &[Keyword]| matches!(&tokens[place].token, Token::Word(word) if of.contains(&word.keyword));
-        let is_alias = before[0].is_some_and(|place| is_keyword(place, &[Keyword::AS]));
-        let is_name = |place: &usize| !is_alias && !is_keyword(*place, &[Keyword::SELECT, Keyword::EXPLAIN]);
-        let database = before[1].map(|place| database_before(&tokens[..place])).unwrap_or_default();
-        let named = before[1].filter(is_name).map(|place| &mut tokens[place]);
+        let is_keyword = |index: usize, keywords: &[Keyword]| matches!(&tokens[index].token, Token::Word(word) if keywords.contains(&word.keyword));
+        let is_alias = before[0].is_some_and(|index| is_keyword(index, &[Keyword::AS]));
+        let is_name = |index: &usize| !is_alias && !is_keyword(*index, &[Keyword::SELECT, Keyword::EXPLAIN]);
+        let database = before[1].map(|index| database_before(&tokens[..index])).unwrap_or_default();
+        let named = before[1].filter(is_name).map(|index| &mut tokens[index]);
         let named = named.and_then(|token| match &mut token.token {
             Token::Word(word) => Some((word, token.span)),
             _ => None,
@@ -174,14 +174,14 @@ fn database_before(tokens: &[TokenWithSpan]) -> Vec<String> {
 /// The error for a hint that does not follow the name of a table.
 pub(crate) fn misplaced(start: Location) -> Error {
     let error = Error::user(format!("the hint {OPTIONS} does not follow the name of a table that is read or written"));
-    error.at(at(start)).remedy("write it behind the name: FROM t /*+ OPTIONS('name' = 'value') */ AS a")
+    error.at(at(start)).remedy("write it after the name: FROM t /*+ OPTIONS('name' = 'value') */ AS a")
 }
 
-/// The end of a variant's name, before a number.
+/// Follows the table's name in the name of a variant, before the hash of the options.
 const WITH_OPTIONS: &str = " (options ";
 
-/// The name of the variant of a table with these options. It depends on nothing else, because checkpoints
-/// identify the variant by it.
+/// The name of the variant of a table with these options. It depends only on the table's name and the
+/// options, because checkpoints identify the variant by it.
 pub(crate) fn with_options(name: &str, options: &BTreeMap<String, String>) -> String {
     let hash = |hash, text: &String| hash_bytes(hash, text.as_bytes());
     let number = options.iter().flat_map(|(name, value)| [name, value]).fold(0, hash);

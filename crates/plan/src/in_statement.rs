@@ -25,7 +25,7 @@ pub(crate) fn in_statement(error: Error, statement: &StatementText, start: (u64,
     }
     let said = error.message();
     let pattern =
-        said.split_once(" in the date pattern '").and_then(|(_, rest)| rest.split_once('\'')).map(|(of, _)| of);
+        said.split_once(" in the date pattern '").and_then(|(_, rest)| rest.split_once('\'')).map(|(text, _)| text);
     let of_type = between(said, "'", "' is not of type ").or_else(|| between(said, "'", "' is not a time: "));
     if let Some(constant) = of_type.or(pattern).filter(|_| error.place().is_none()) {
         let is_constant = |token: &Token, _| matches!(token, Token::SingleQuotedString(text) if text == constant);

@@ -81,7 +81,8 @@ pub(crate) fn plan_rows(name: &Ident, columns: &[Ident], rows: InsertedRows, cat
     })
 }
 
-/// Optimizes a query whose rows are collected. `sink`: the destination of an optimized plan.
+/// Optimizes a query. `sink`: the destination of the optimized plan. The other settings are those of a query
+/// whose rows are collected.
 pub(crate) fn plan_output(
     bound: Rel,
     sink: impl FnOnce(&Rel) -> SinkSpec,
@@ -183,10 +184,11 @@ fn targets(columns: &[Ident], table: &Table) -> Result<Vec<usize>> {
 
 /// Projects the query to the table's columns and types.
 fn shape(query: Rel, table: &Table, targets: &[usize]) -> Result<Rel> {
-    let places: BTreeMap<usize, usize> = targets.iter().enumerate().map(|(place, target)| (*target, place)).collect();
+    let positions: BTreeMap<usize, usize> =
+        targets.iter().enumerate().map(|(position, target)| (*target, position)).collect();
     let mut outputs: Vec<rel::Output> = Vec::new();
     for (index, field) in table.written.fields().iter().enumerate() {
-        let Some(position) = places.get(&index).copied() else {
+        let Some(position) = positions.get(&index).copied() else {
             if !field.is_nullable() {
                 return Err(Error::user(format!("column '{}' of '{}' is NOT NULL", field.name(), table.name))
                     .remedy("give it a value"));
@@ -219,9 +221,9 @@ fn shape(query: Rel, table: &Table, targets: &[usize]) -> Result<Rel> {
     query.project(outputs).map_err(planning_error)
 }
 
-/// Whether a value converts without CAST: among numbers, times, strings or bytes. A conversion that would
-/// lose the fraction of a number or the time of day is refused. A whole number that does not fit stops the
-/// job.
+/// Whether a value converts without CAST: among numbers, times, strings or bytes. CAST is needed from a type
+/// with a fraction to whole numbers, from DOUBLE to FLOAT, and from a timestamp to a date. A whole number
+/// that does not fit stops the job.
 pub(crate) fn is_assignable(from: &DataType, to: &DataType) -> bool {
     let is_bytes = |t: &DataType| matches!(t, DataType::Binary | DataType::BinaryView | DataType::LargeBinary);
     let is_clock = |t: &DataType| matches!(t, DataType::Time32(_) | DataType::Time64(_));
@@ -248,7 +250,7 @@ fn is_assignable_number(from: &DataType, to: &DataType) -> bool {
 }
 
 /// Whether nested rows have assignable fields of the same names, because casts convert by position. The
-/// fields of `ROW(a, b)` have no names.
+/// fields of `ROW(a, b)` have no names of their own: DataFusion calls them `c0` and `c1`.
 fn same_shape(from: &DataType, to: &DataType) -> bool {
     match (from, to) {
         (DataType::Struct(from), DataType::Struct(to)) => {

@@ -116,12 +116,12 @@ pub struct PlanOptions {
 }
 
 impl PlanOptions {
-    /// The options given for a table. With a database in its name, `db.t.path` is the option `t.path` of
-    /// `db`.
+    /// The options given for a table. The parser of an option `db.t.path` does not know databases: it takes
+    /// `t.path` for an option of a table `db`.
     fn options_of(&self, table: &str) -> BTreeMap<String, String> {
         let mut options = self.table_options.get(table).cloned().unwrap_or_default();
-        for (place, _) in table.match_indices('.') {
-            let (database, rest) = (&table[..place], &table[place + 1..]);
+        for (dot, _) in table.match_indices('.') {
+            let (database, rest) = (&table[..dot], &table[dot + 1..]);
             let own = |name: &str| Some(name.strip_prefix(rest)?.strip_prefix('.')?.to_owned());
             let given = self.table_options.get(database).into_iter().flatten();
             options.extend(given.filter_map(|(name, value)| Some((own(name)?, value.clone()))));

@@ -58,13 +58,13 @@ fn columns(base: &[ColumnDefinition], own: Vec<ColumnDefinition>, like: &Like) -
     let stays = |column: &&ColumnDefinition| part(column).is_none_or(|(_, merging)| merging != Merging::Excluding);
     let mut columns: Vec<ColumnDefinition> = base.iter().filter(stays).cloned().collect();
     for column in own {
-        let Some(place) = columns.iter().position(|other| other.name.value == column.name.value) else {
+        let Some(index) = columns.iter().position(|other| other.name.value == column.name.value) else {
             columns.push(column);
             continue;
         };
-        let same = part(&columns[place]).zip(part(&column)).filter(|(other, own)| other.0 == own.0);
+        let same = part(&columns[index]).zip(part(&column)).filter(|(other, own)| other.0 == own.0);
         match same {
-            Some((_, (_, Merging::Overwriting))) => columns[place] = column,
+            Some((_, (_, Merging::Overwriting))) => columns[index] = column,
             same => {
                 let what = format!("'{}' has a column '{}' too", like.table.value, column.name.value);
                 return Err(Error::user(what).at(at(column.name.span.start)).remedy(match same {

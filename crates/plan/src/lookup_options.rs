@@ -89,7 +89,8 @@ impl Given {
         self.parsed(name, "write a time of at least 1 ms, such as '10 min'", parse)
     }
 
-    /// Fails if an option is left, which would have no effect with this cache.
+    /// Fails if an option is left, because it has no effect with this cache. `needed`: the option that would
+    /// give it one.
     fn check_unused(&self, needed: &str) -> Result<()> {
         let Some(name) = self.0.keys().next() else { return Ok(()) };
         if ALL.contains(&name.as_str()) {
@@ -136,13 +137,13 @@ impl LookupOptions {
         let Some(given) = &self.given else { return Ok(()) };
         match (lookups, &self.cache) {
             (Lookups::None, _) => Err(Error::user(format!(
-                "option '{given}' has no effect: a lookup join cannot read a table of connector '{spec}' for rows"
+                "option '{given}' has no effect: tables of connector '{spec}' cannot be looked up"
             ))
             .remedy(
                 "omit it; tables of 'jdbc' and 'http' are looked up by key, and files that are not followed are read again",
             )),
             (Lookups::Whole, LookupCache::None | LookupCache::Partial(_)) => Err(Error::user(format!(
-                "a table of connector '{spec}' cannot be looked up by key, as option '{given}' would have it"
+                "option '{given}' needs lookups by key, which connector '{spec}' does not support"
             ))
             .remedy(format!("use '{CACHE}' = 'FULL', or omit the option to read the table once"))),
             _ => Ok(()),

@@ -163,7 +163,7 @@ pub(crate) fn lower(outputs: &[Output], catalog: &Catalog, options: &PlanOptions
     lower_labelled(&outputs.iter().collect::<Vec<_>>(), catalog, options).map(|(plan, _)| plan)
 }
 
-/// Lowers queries. Also returns the labels of stages whose number of tasks can be set, with that number.
+/// Lowers queries. Also returns the labels of stages whose number of tasks can be set.
 fn lower_labelled(outputs: &[&Output], catalog: &Catalog, options: &PlanOptions) -> Result<(Plan, Labels)> {
     let parallelism = options.parallelism.or(catalog.settings.parallelism).unwrap_or(options.default_parallelism);
     let parallelism = parallelism.max(1);
@@ -191,7 +191,8 @@ fn lower_labelled(outputs: &[&Output], catalog: &Catalog, options: &PlanOptions)
         let first = lowering.lowered.stages.len();
         lowering.output(output)?;
         lowered = lowering.lowered;
-        // Such a join evaluates its condition again for a retraction.
+        // A join of several streams at once evaluates its condition again for a retraction, so the condition
+        // must not be volatile.
         if !output.table.joins_two && !is_volatile(&output.plan) {
             lowered.joins_at_once.extend(lowered.stages[first..].iter().map(|stage| stage.id));
         }
@@ -227,7 +228,7 @@ pub(crate) fn converted(expr: &Expr, columns: &crate::rel::Columns) -> Result<an
     expr::convert(expr, columns, &|index| Ok(anabranch_dataflow::Expr::Column(index)))
 }
 
-/// The labels of stages, with their own numbers of tasks.
+/// The labels of stages whose number of tasks can be set, each with that number if it is set.
 type Labels = BTreeMap<String, Option<u32>>;
 
 /// The stages and exchanges lowered so far, for all queries of a job.
@@ -249,7 +250,7 @@ struct Lowering<'a> {
     side_tables: &'a BTreeMap<String, Arc<Table>>,
     /// Parallelism of stages that follow a hash exchange.
     parallelism: u32,
-    /// The tasks of stages with a number of their own, by label.
+    /// The number of tasks of each stage for which an option sets it, by label.
     own: &'a BTreeMap<String, u32>,
     table: TableOptions<'a>,
     mode: RuntimeMode,
@@ -324,7 +325,7 @@ impl Lowering<'_> {
         let used: Vec<&Expr> = exprs.iter().enumerate().filter(|(i, _)| needed.contains(i)).map(|(_, e)| e).collect();
         let below = input.columns();
         let mut stream = self.wanted(input, &want.of_input(columns_of(used.iter().copied(), below)?))?;
-        // First, because assigning windows moves the physical columns.
+        // Windows are assigned first, because that moves the physical columns.
         let computed = used.iter().copied().filter(|e| stream.plain_column(e, below).is_none());
         let computed: Vec<&Expr> = computed.collect();
         if stream.open_sessions().is_some() && stream.reads_window(&computed, below) {
@@ -389,7 +390,7 @@ fn same_values(expr: &Expr, below: &Columns) -> Option<usize> {
         Expr::Column(column) => below.find(column),
         Expr::Cast(cast) => {
             let from = cast.expr.get_type(below).ok()?;
-            let bytes = |of: &DataType| of.primitive_width().filter(|_| of.is_integer());
+            let bytes = |kind: &DataType| kind.primitive_width().filter(|_| kind.is_integer());
             let to = cast.field.data_type();
             let is_wider =
                 bytes(&from).zip(bytes(to)).is_some_and(|(from, to)| from <= to) || from.is_string() && to.is_string();

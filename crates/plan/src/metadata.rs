@@ -12,11 +12,11 @@ use crate::statement::{ColumnDefinition, ColumnKind};
 /// The indexes of metadata columns among the stored columns, with their keys.
 pub(crate) fn metadata_columns(columns: &[ColumnDefinition]) -> BTreeMap<usize, String> {
     let stored = columns.iter().filter(|column| !matches!(column.kind, ColumnKind::Computed(_)));
-    let of = |(index, column): (usize, &ColumnDefinition)| match &column.kind {
+    let key_of = |(index, column): (usize, &ColumnDefinition)| match &column.kind {
         ColumnKind::Metadata { key, .. } => Some((index, key.clone())),
         ColumnKind::Physical { .. } | ColumnKind::Computed(_) => None,
     };
-    stored.enumerate().filter_map(of).collect()
+    stored.enumerate().filter_map(key_of).collect()
 }
 
 /// The columns of the records' content.

@@ -186,7 +186,7 @@ impl Scan<'_> {
         }
     }
 
-    /// `CREATE [OR REPLACE] [TEMPORARY] TABLE`.
+    /// Whether a statement begins with `CREATE [OR REPLACE] [TEMPORARY] TABLE`.
     fn declares_table(&self, first: usize) -> bool {
         self.word(first) == Keyword::CREATE && (first + 1..first + 5).any(|at| self.word(at) == Keyword::TABLE)
     }
@@ -225,7 +225,8 @@ impl Scan<'_> {
     }
 }
 
-/// Whether a word between these two belongs to the beginning of a clause without conditions.
+/// Whether a word belongs to the keywords that begin a clause without conditions. `before` and `next` are the
+/// words around it.
 fn begins_clause(word: Keyword, before: Keyword, next: Keyword) -> bool {
     use Keyword as Is;
     match word {

@@ -69,7 +69,7 @@ pub(crate) const ANALYSIS: [Pass; 3] = [
     },
 ];
 
-/// Passes that run afterwards.
+/// Passes that run after [`ANALYSIS`].
 pub(crate) const REWRITES: [Pass; 12] = [
     Pass {
         name: "expand",
@@ -187,7 +187,9 @@ fn distinct(plan: Rel) -> Result<Rel> {
 fn distinct_columns(plan: &Rel) -> Result<Vec<Expr>> {
     let columns = plan.ids().into_iter().map(Expr::Column);
     match plan {
-        Rel::Project(of) => columns.zip(&of.exprs).map(|(column, expr)| or_at(column, first_span(expr))).collect(),
+        Rel::Project(project) => {
+            columns.zip(&project.exprs).map(|(column, expr)| or_at(column, first_span(expr))).collect()
+        }
         _ => Ok(columns.collect()),
     }
 }

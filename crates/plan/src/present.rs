@@ -18,7 +18,7 @@ pub fn fitted(plan: &Plan, present: impl FnOnce() -> Result<Vec<KeptPart>>) -> R
     Ok(with_own_sources(with_former_joins(plan, &present), &present).with_equal_stages_once())
 }
 
-/// The plan in the form for a job with another plan.
+/// [`fitted`] for a job that runs the plan `present`.
 pub fn fitted_to(plan: &Plan, present: &Plan) -> Result<Plan> {
     fitted(plan, || Ok(present.kept_parts()))
 }
@@ -34,8 +34,8 @@ fn with_own_sources(mut plan: Plan, present: &[KeptPart]) -> Plan {
         }
     }
     for table in tables {
-        let is_it = |part: &KeptPart| part.id.kind == OperatorKind::Source && part.key == table;
-        if present.iter().filter(|part| is_it(part)).count() < 2 {
+        let is_source = |part: &KeptPart| part.id.kind == OperatorKind::Source && part.key == table;
+        if present.iter().filter(|part| is_source(part)).count() < 2 {
             continue;
         }
         let shared = plan.shared_sources().filter(|stage| key(stage).as_ref() == Some(&table));
@@ -45,11 +45,13 @@ fn with_own_sources(mut plan: Plan, present: &[KeptPart]) -> Plan {
         let fit = |plan: &Plan| {
             let now = plan.kept_parts();
             let matching = pair(present, &now);
-            let kept =
-                present.iter().enumerate().filter(|(place, part)| is_it(part) && matching.pairs.contains_key(place));
+            let kept = present
+                .iter()
+                .enumerate()
+                .filter(|(place, part)| is_source(part) && matching.pairs.contains_key(place));
             let surroundings = |parts: &[KeptPart]| -> Vec<Lineage> {
-                let of = |part: &KeptPart| Lineage { how: String::new(), ..part.lineage.clone() };
-                parts.iter().filter(|part| is_it(part)).map(of).collect()
+                let lineage = |part: &KeptPart| Lineage { how: String::new(), ..part.lineage.clone() };
+                parts.iter().filter(|part| is_source(part)).map(lineage).collect()
             };
             (in_both(&surroundings(present), surroundings(&now)), kept.count())
         };
@@ -88,9 +90,9 @@ fn with_former_joins(plan: &Plan, present: &[KeptPart]) -> Plan {
             let candidates = (1..spec.chain.sides.len()).map(|last| plan.with_last_joins_of_two(id, last));
             let (mut most, mut best) = (kept(&plan, present), None);
             for candidate in candidates {
-                let of = kept(&candidate, present);
-                if if by_tables { of.0 > most.0 } else { of > most } {
-                    (most, best) = (of, Some(candidate));
+                let states = kept(&candidate, present);
+                if if by_tables { states.0 > most.0 } else { states > most } {
+                    (most, best) = (states, Some(candidate));
                 }
             }
             plan = best.unwrap_or(plan);
@@ -100,7 +102,8 @@ fn with_former_joins(plan: &Plan, present: &[KeptPart]) -> Plan {
 }
 
 /// The numbers of states that the plan continues: with the same tables before and after them, with the same
-/// tables before them, and in all. A join of another join's result may have that join's columns.
+/// tables before them, and in all. The tables are compared because a join of another join's result may have
+/// the same columns as that join.
 fn kept(plan: &Plan, present: &[KeptPart]) -> (usize, usize, usize) {
     let now = plan.kept_parts();
     let is_state = |part: &&KeptPart| part.id.kind == OperatorKind::State;
@@ -109,8 +112,8 @@ fn kept(plan: &Plan, present: &[KeptPart]) -> (usize, usize, usize) {
             let (from, to) = around(&part.lineage);
             (part.key.clone(), from.to_vec(), to.to_vec())
         };
-        let then: Vec<_> = present.iter().filter(is_state).map(of).collect();
-        in_both(&then, now.iter().filter(is_state).map(of).collect())
+        let former: Vec<_> = present.iter().filter(is_state).map(of).collect();
+        in_both(&former, now.iter().filter(is_state).map(of).collect())
     };
     let matching = pair(present, &now);
     let all = present.iter().enumerate().filter(|(place, part)| is_state(part) && matching.pairs.contains_key(place));

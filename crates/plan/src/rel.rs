@@ -5,7 +5,8 @@
 //! number. Columns of a relation may have the same name: only [`bind`](crate::bind) resolves names.
 //!
 //! `build` makes operators and finds their columns, `columns` finds a column by number, `instance` renumbers
-//! the columns of a copy, `walk` visits and changes trees, `show` prints them for `EXPLAIN`.
+//! the columns of a copy, `over` chains window functions, `walk` visits and changes trees, `show` prints them
+//! for `EXPLAIN`.
 
 mod build;
 mod columns;

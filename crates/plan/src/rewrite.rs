@@ -56,7 +56,7 @@ impl InputColumns {
     }
 }
 
-/// Changes the nodes of a plan, inputs first. Nodes above a change derive their types again.
+/// Changes the nodes of a plan, inputs first. A changed node and all nodes above it derive their types again.
 pub(crate) fn rewrite_nodes(plan: Rel, rewrite: &dyn Fn(Rel) -> Result<Transformed<Rel>>) -> Result<Transformed<Rel>> {
     let below = plan.walk_children(&mut |child| rewrite_nodes(child, rewrite))?;
     let node = below.transform_data(rewrite)?;
@@ -94,8 +94,8 @@ pub(crate) fn change_expressions(node: Rel, change: Change<'_, Expr>) -> Result<
     })
 }
 
-/// Replaces columns by values. A value gets the place of the column, unless the column is the whole
-/// expression: then the value is computed where it was.
+/// Replaces columns by values. A value gets the place of the column. But a computed value that replaces the
+/// whole expression keeps its own place.
 pub(crate) fn with_values(expr: Expr, value_of: &dyn Fn(&Column) -> Option<Expr>) -> Result<Expr> {
     let is_name = expr.try_as_col().is_some();
     let changed = expr.walk_up(&mut |expr| {

@@ -359,7 +359,8 @@ fn indented(text: &str) -> String {
     })
 }
 
-/// Logical plans as `explain` shows them, each with the table that it writes. A SELECT has none.
+/// Logical plans as `explain` shows them, each with the table that it writes. A SELECT has no table, but the
+/// statement EXPLAIN shows it with the table `result`.
 #[derive(Clone, Debug, Default)]
 pub struct LogicalPlans(Vec<(Option<String>, Rel)>);
 

@@ -25,7 +25,7 @@ use self::expand::{count_columns, count_nodes};
 pub(crate) use self::reserved::is_reserved;
 use crate::catalog::Catalog;
 use crate::insert::is_assignable;
-use crate::place::{at, or_at, planning_error};
+use crate::place::{at, counted, or_at, planning_error};
 use crate::query::Planner;
 use crate::rel::{Rel, computed};
 use crate::statement::CreateFunction;
@@ -160,7 +160,8 @@ impl ScalarUDFImpl for SqlFunction {
     fn coerce_types(&self, given: &[DataType]) -> datafusion_common::Result<Vec<DataType>> {
         let (name, form) = (&self.itself.name, self.form());
         if given.len() != self.parameters.len() {
-            return plan_err!("{name} takes {} arguments, not {}; write {form}", self.parameters.len(), given.len());
+            let wanted = counted(self.parameters.len(), "argument");
+            return plan_err!("{name} takes {wanted}, not {}; write {form}", given.len());
         }
         for (parameter, given) in self.parameters.iter().zip(given) {
             if !is_assignable(given, &parameter.data_type) {
@@ -235,7 +236,7 @@ impl BodyCheck<'_> {
         });
         let error = match indirect {
             _ if called.eq_ignore_ascii_case(name) => Error::user(format!("function {name} calls itself")),
-            Some(through) => Error::user(format!("function {name} calls itself by {through}")),
+            Some(through) => Error::user(format!("function {name} calls itself through {through}")),
             None => return ControlFlow::Continue(()),
         };
         ControlFlow::Break(error.at(place).remedy("functions cannot be recursive"))

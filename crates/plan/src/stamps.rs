@@ -30,13 +30,13 @@ impl Stamp {
         }
     }
 
-    /// Represents it in an expression.
+    /// The placeholder that stands for it in an expression.
     pub(crate) fn placeholder(self) -> Expr {
         let field = self.field();
         Expr::Placeholder(Placeholder::new_with_field(field.name().clone(), Some(Arc::new(field))))
     }
 
-    /// Represents it among the indexes of columns.
+    /// The index that stands for it where a column is given by its index.
     pub(crate) fn index(self) -> usize {
         usize::MAX - self as usize
     }
@@ -73,7 +73,7 @@ impl ReadStamps {
     }
 }
 
-/// Replaces the calls by placeholders.
+/// Replaces `PROCTIME()` and `CURRENT_WATERMARK` by placeholders.
 pub(crate) fn with_placeholders(expr: &Expr) -> Result<Expr> {
     let replaced = expr.clone().walk_up(&mut |expr| {
         if processing_time::is_stamp(&expr) {

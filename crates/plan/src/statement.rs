@@ -184,8 +184,8 @@ pub(crate) fn parsed<T>(result: std::result::Result<T, ParserError>) -> Result<T
 
 fn create(parser: &mut Parser, text: &str) -> Result<Statement> {
     let start = parser.next_token().span.start;
-    if let Some(place) = databases::create(parser)? {
-        return Ok(Statement::Database(place));
+    if let Some(created) = databases::create(parser)? {
+        return Ok(Statement::Database(created));
     }
     let or_replace = parser.parse_keywords(&[Keyword::OR, Keyword::REPLACE]);
     let _ = parser.parse_one_of_keywords(&[Keyword::TEMPORARY, Keyword::TEMP]);
@@ -234,8 +234,8 @@ fn alter(parser: &mut Parser) -> Result<Statement> {
 
 fn drop_declared(parser: &mut Parser) -> Result<Statement> {
     parser.next_token();
-    if let Some(place) = databases::drop_database(parser)? {
-        return Ok(Statement::Database(place));
+    if let Some(dropped) = databases::drop_database(parser)? {
+        return Ok(Statement::Database(dropped));
     }
     let _ = parser.parse_keyword(Keyword::TEMPORARY);
     skip_system(parser);
@@ -393,8 +393,8 @@ fn word_or_string(parser: &mut Parser) -> Result<String> {
 
 fn explain(parser: &mut Parser, text: &str) -> Result<Statement> {
     parser.next_token();
-    let plan = parser.peek_nth_token_ref(1).token.to_string().eq_ignore_ascii_case("FOR");
-    let verbose = if plan {
+    let is_plan_for = parser.peek_nth_token_ref(1).token.to_string().eq_ignore_ascii_case("FOR");
+    let verbose = if is_plan_for {
         parser.next_token();
         parser.next_token();
         false
@@ -409,7 +409,8 @@ fn explain(parser: &mut Parser, text: &str) -> Result<Statement> {
         inner @ (Statement::Query(_) | Statement::Insert(_)) => {
             Ok(Statement::Explain { explained: Box::new(inner), verbose })
         }
-        _ => Err(Error::user("only SELECT and INSERT INTO can be explained")),
+        _ => Err(Error::user("only SELECT and INSERT INTO can be explained")
+            .remedy("write EXPLAIN SELECT ... or EXPLAIN INSERT INTO ...")),
     }
 }
 

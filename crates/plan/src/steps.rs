@@ -28,7 +28,7 @@ pub struct Steps {
     pub notes: Vec<String>,
 }
 
-/// A step of a file.
+/// A step of a script.
 #[derive(Debug)]
 pub enum Step {
     /// The output of a statement such as EXPLAIN, DESCRIBE and SHOW TABLES.
@@ -51,14 +51,14 @@ pub struct JobStep {
     pub functions: Vec<BTreeSet<CalledFunction>>,
 }
 
-/// A SELECT of a file.
+/// A SELECT of a script.
 #[derive(Debug)]
 pub struct QueryStep {
     /// The job and its rows.
     pub query: QueryPlan,
     /// Its optimized logical plan, for `explain`.
     pub logical: LogicalPlans,
-    /// Its line and column in the file.
+    /// Its line and column in the script.
     pub place: (u64, u64),
 }
 
@@ -99,7 +99,7 @@ pub fn plan_script(
     plan_steps(text, catalog, resolver, options)?.into_job()
 }
 
-/// [`plan_steps`] on the caller's thread.
+/// [`plan_steps`] on the caller's stack.
 pub(crate) fn plan_statements(
     text: &str,
     catalog: &mut Catalog,

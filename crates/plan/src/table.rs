@@ -71,8 +71,8 @@ pub(crate) struct Watermark {
 impl Watermark {
     /// The plan for a session with this time zone.
     pub(crate) fn in_zone(&self, zone: Option<&str>, catalog: &Catalog) -> Result<Cow<'_, Rel>> {
-        let (declared, then) = &self.declared;
-        match then.as_deref() == zone {
+        let (declared, declared_zone) = &self.declared;
+        match declared_zone.as_deref() == zone {
             true => Ok(Cow::Borrowed(&self.plan)),
             false => Planner::in_zone(catalog, zone).optimize(declared.clone()).map(Cow::Owned),
         }
@@ -273,8 +273,11 @@ fn partition_keys(keys: &[ast::Ident], declared: &SchemaRef) -> Result<Option<St
         let is_plain = field.data_type().is_integer() || field.data_type().is_string();
         if !is_plain && !matches!(field.data_type(), DataType::Boolean | DataType::Date32) {
             let found = sql_name(field.data_type());
-            return Err(error(format!("column '{}' is {found}, which cannot divide a table into folders", key.value))
-                .remedy("use a column of text, a whole number, a DATE or a BOOLEAN"));
+            return Err(error(format!(
+                "column '{}' is {found}, which cannot divide a table into partitions",
+                key.value
+            ))
+            .remedy("use a column of text, a whole number, a DATE or a BOOLEAN"));
         }
         if key.value.contains(',') {
             return Err(error(format!("the name '{}' has a comma", key.value)).remedy("rename the column"));
@@ -284,7 +287,7 @@ fn partition_keys(keys: &[ast::Ident], declared: &SchemaRef) -> Result<Option<St
     Ok((!names.is_empty()).then(|| names.join(",")))
 }
 
-/// Checks that an updating table has a primary key if it needs one.
+/// Checks that the table has a primary key, if its connector needs one.
 fn check_updates(traits: &TableTraits, spec: &ConnectorSpec, no_key: bool) -> Result<()> {
     if traits.updates == Updates::Upserted && no_key {
         return Err(Error::user(format!("a table of connector '{spec}' needs a primary key"))

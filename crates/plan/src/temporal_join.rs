@@ -1,6 +1,6 @@
 //! `JOIN t FOR SYSTEM_TIME AS OF o.ts` joins each row with the version of a row of `t` that is valid at its
 //! event time. A bounded table without event time does not change, so that join is an ordinary one. `AS OF`
-//! the processing time of a row, an outside table is looked up when the row arrives.
+//! the processing time of a row, an external table is looked up when the row arrives.
 
 use std::sync::Arc;
 

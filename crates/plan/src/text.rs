@@ -20,16 +20,17 @@ pub struct StatementText {
     pub terminated: bool,
 }
 
-/// Divides a script at semicolons. Comments between statements belong to none.
+/// Divides a script at semicolons. A statement set is one statement. Comments between statements belong to
+/// none.
 pub fn split_statements(text: &str) -> Result<Vec<StatementText>> {
     let tokens = tokenize(text, 1, 1)?;
     let mut statements = Vec::new();
     let mut current: Vec<&TokenWithSpan> = Vec::new();
-    let is_hint = |of: &Whitespace| matches!(of, Whitespace::MultiLineComment(text) if text.starts_with('+'));
+    let is_hint = |space: &Whitespace| matches!(space, Whitespace::MultiLineComment(text) if text.starts_with('+'));
     for token in &tokens {
         match &token.token {
             // A hint belongs to its statement, even at the end.
-            Token::Whitespace(of) if current.is_empty() || !is_hint(of) => continue,
+            Token::Whitespace(space) if current.is_empty() || !is_hint(space) => continue,
             _ => {}
         }
         if token.token == Token::SemiColon && !is_open_set(&current) {
@@ -62,7 +63,7 @@ pub enum Ending {
 #[must_use]
 pub fn ending(text: &str) -> Ending {
     let tokens = Tokenizer::new(&AnabranchDialect::default(), text).tokenize();
-    // DataFusion's messages for open quotes and comments.
+    // The tokenizer's messages for open quotes and comments.
     if let Err(error) = &tokens {
         let is_open = error.message.starts_with("Unterminated") || error.message.contains("EOF");
         return if is_open { Ending::Quoted } else { Ending::Statement };
@@ -79,7 +80,7 @@ pub fn ending(text: &str) -> Ending {
 
 /// Whether the tokens begin a statement set without its END.
 fn is_open_set(tokens: &[&TokenWithSpan]) -> bool {
-    let tokens = &tokens[of_job(tokens)..];
+    let tokens = &tokens[prefix_len(tokens)..];
     let keyword = |i: usize| match tokens.get(i).map(|t| &t.token) {
         Some(Token::Word(word)) => Some(word.keyword),
         _ => None,
@@ -97,8 +98,8 @@ fn is_open_set(tokens: &[&TokenWithSpan]) -> bool {
 }
 
 /// The number of tokens of `[EXPLAIN] ALTER JOB name AS` before the job's statements, or of `EXPLAIN ...`
-/// before a statement set. Else 0.
-fn of_job(tokens: &[&TokenWithSpan]) -> usize {
+/// before a statement set. Otherwise 0.
+fn prefix_len(tokens: &[&TokenWithSpan]) -> usize {
     let is = |at: usize, keyword: &str| match tokens.get(at).map(|token| &token.token) {
         Some(Token::Word(word)) => word.quote_style.is_none() && word.value.eq_ignore_ascii_case(keyword),
         _ => false,

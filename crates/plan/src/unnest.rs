@@ -132,7 +132,7 @@ fn over(rows: Rows, unnest: &TableFactor, outer: bool, binder: &Binder<'_>, env:
     if !names.is_empty() && names.len() != fields.len() {
         let (columns, names) = (counted(fields.len(), "column"), counted(names.len(), "name"));
         let what = format!("an element has {columns}, but the alias has {names}");
-        return Err(refused(what, place, "name each of them"));
+        return Err(refused(what, place, "give the alias a name for each column: AS t(a, b)"));
     }
     // Elements without names of their own get the table's alias.
     if let (Some(alias), [], Some(field)) = (alias, names, fields.first_mut().filter(|field| field.name() == ELEMENT)) {

@@ -190,7 +190,7 @@ fn is_of_one_table(plan: &Rel) -> bool {
     }
 }
 
-/// Whether rows are results of an operator over several rows, which have no stamps.
+/// Whether rows are results of an operator over several rows. Such rows have no stamps.
 fn is_of_groups(plan: &Rel) -> bool {
     match plan {
         Rel::Aggregate(_) | Rel::Distinct(_) | Rel::Over(_) | Rel::Limit(_) => true,
@@ -199,7 +199,7 @@ fn is_of_groups(plan: &Rel) -> bool {
     }
 }
 
-/// Writes out copies, because the optimizer computes a repeated operand once.
+/// Writes out the comparisons that repeat an operand, so that the optimizer computes the operand once.
 fn apart(node: Rel) -> Result<Transformed<Rel>> {
     let Rel::Project(projection) = &node else { return Ok(Transformed::no(node)) };
     let schema = Arc::clone(projection.input.shared_columns());

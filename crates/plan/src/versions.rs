@@ -41,7 +41,7 @@ pub(crate) fn all_versions(
     Arc::new(Schema::new(fields))
 }
 
-/// The present rows: the latest version of each key that is no deletion.
+/// The present rows: the latest version of each key, unless it is a deletion.
 pub(crate) fn latest(scan: Rel, key: &[String], functions: &Functions) -> Result<Rel> {
     let Some(row_number) = functions.window(ROW_NUMBER) else {
         return Err(Error::internal("no function numbers rows"));

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use anabranch_dataflow::{AlignmentSpec, ConnectorSpec, Lateness, TableTraits};
-use anabranch_model::{Error, Result};
+use anabranch_model::{Error, Result, is_secret};
 
 use crate::databases::Databases;
 use crate::lookup_options::LookupOptions;
@@ -56,13 +56,14 @@ impl TableOptions {
                 .remedy("declare one: WATERMARK FOR ts AS ts - INTERVAL '5' SECOND, or omit the option"));
         }
         if self.lateness == Lateness::Partition && (traits.changes.is_some() || traits.versions.is_some()) {
-            let what = format!("of connector '{spec}' no row can be dropped: a row may retract or replace another one");
+            let what = format!("a table of connector '{spec}' drops no rows: a row may retract or replace another one");
             return Err(Error::user(what)
                 .at("option 'scan.watermark.lateness'")
-                .remedy("omit the option: windows leave out late rows"));
+                .remedy("omit the option: windows drop late rows"));
         }
         if self.late_table.is_some() && traits.versions.is_some() {
-            let what = format!("rows of connector '{spec}' are versions, of which none can go to another table");
+            let what =
+                format!("rows of connector '{spec}' are versions, so late ones cannot be written to another table");
             return Err(Error::user(what).at(format!("option '{LATE_TABLE}'")).remedy("omit the option"));
         }
         Ok(())
@@ -84,7 +85,7 @@ pub(crate) fn split_options(
     let Some(connector) = all.remove("connector") else {
         if let Some(old) = all.get("connector.type") {
             return Err(Error::user(format!(
-                "the options are of the form before Flink 1.11: 'connector.type' = '{old}'"
+                "the options have the form that Flink had before 1.11: 'connector.type' = '{old}'"
             ))
             .remedy(format!("write WITH ({}), and see whether there are more differences", present_form(&all))));
         }
@@ -132,7 +133,7 @@ fn present_form(old: &BTreeMap<String, String>) -> String {
         })
     };
     let value = |name: &str, value: &str| match name {
-        _ if name.contains("password") || name.contains("token") => "...".to_owned(),
+        _ if is_secret(name) => "...".to_owned(),
         "connector.type" if value == "kafka" && old.get("update-mode").is_some_and(|mode| mode == "upsert") => {
             "upsert-kafka".to_owned()
         }
@@ -186,10 +187,8 @@ fn alignment(all: &mut BTreeMap<String, String>) -> Result<Option<AlignmentSpec>
         (Some(group), Some(drift)) => (group, drift),
         (None, None) if interval.is_none() => return Ok(None),
         (None, _) => {
-            return Err(Error::user(format!(
-                "partitions are aligned in a group, and option '{ALIGNMENT_GROUP}' is missing"
-            ))
-            .remedy(format!("add '{ALIGNMENT_GROUP}' = 'name', the same for all tables that are aligned")));
+            return Err(Error::user(format!("watermarks are aligned by option '{ALIGNMENT_GROUP}', which is missing"))
+                .remedy(format!("add '{ALIGNMENT_GROUP}' = 'name', the same for all tables that are aligned")));
         }
         (Some(_), None) => {
             return Err(Error::user(format!("option '{ALIGNMENT_GROUP}' needs option '{DRIFT}'"))
@@ -215,7 +214,7 @@ fn alignment(all: &mut BTreeMap<String, String>) -> Result<Option<AlignmentSpec>
 /// The treatment of records that cannot be decoded.
 fn malformed(all: &mut BTreeMap<String, String>) -> Result<Malformed> {
     let dead_letter = all.remove("dead-letter.table");
-    // Flink's formats skip unreadable records too. The connector reads the option.
+    // Flink's option `ignore-parse-errors` also skips such records. It stays, because the connector reads it.
     let ignored = |(name, value): (&String, &String)| {
         name.ends_with("ignore-parse-errors") && !name.starts_with("key.") && value.trim().eq_ignore_ascii_case("true")
     };

@@ -25,7 +25,7 @@ use crate::rel::{Aggregate, Distinct, Limit, Output, Over, Project, Rel, Union, 
 /// columns.
 pub(super) struct DomainRows {
     pub(super) plan: Rel,
-    /// In the order of [`DependentJoin::read`].
+    /// The domain's columns, in the order of [`DependentJoin::read`].
     pub(super) domain: Vec<Column>,
 }
 
@@ -67,7 +67,8 @@ impl DependentJoin<'_> {
         let read = self.read.iter().cloned().collect();
         let source = source_of(&self.outer, &read)?;
         if !is_repeatable(&source, &read)? {
-            let why = "this subquery reads columns that have another value at each evaluation, and are evaluated twice";
+            let why =
+                "this subquery reads columns whose values differ at each evaluation, but they must be evaluated twice";
             return Err(self.refused(why));
         }
         let values = self.columns_for("$").into_iter().zip(self.read.iter().cloned().map(Expr::Column));
@@ -111,7 +112,7 @@ impl DependentJoin<'_> {
         let joined = copy.join(lifted.plan, JoinType::Inner, conditions)?;
         let mut outputs = Vec::new();
         for column in plan.ids() {
-            let deferred = lifted.deferred.iter().find(|(of, _)| *of == column);
+            let deferred = lifted.deferred.iter().find(|(known, _)| *known == column);
             let expr = deferred.map_or_else(|| Expr::Column(column.clone()), |(_, expr)| expr.clone());
             outputs.push((column, self.over_domain(expr, &domain)?));
         }
@@ -156,20 +157,20 @@ impl DependentJoin<'_> {
         let behind_keys = ids.split_off(ids.len() - aggregate.aggr_expr.len() - usize::from(has_sets));
         let mut keys = self.all_over_domain(aggregate.group_expr.clone(), &domain)?;
         // A key that is a column of the domain already is not repeated.
-        let of_domain = |key: &Expr| key.try_as_col().is_some_and(|column| domain.contains(column));
+        let is_domain_column = |key: &Expr| key.try_as_col().is_some_and(|column| domain.contains(column));
         let mut same: Vec<Output> = Vec::new();
-        while let Some(place) = keys.iter().position(of_domain) {
-            same.push((ids.remove(place), keys.remove(place)));
+        while let Some(index) = keys.iter().position(is_domain_column) {
+            same.push((ids.remove(index), keys.remove(index)));
         }
-        let of_domain = || domain.iter().cloned().map(Expr::Column);
+        let domain_keys = || domain.iter().cloned().map(Expr::Column);
         match has_sets {
-            // Each grouping set begins with the domain's columns, so these are the first keys of all sets.
+            // Prepended columns become the first keys of every grouping set.
             true => {
-                keys.splice(0..0, of_domain());
+                keys.splice(0..0, domain_keys());
                 ids.splice(0..0, domain.iter().cloned());
             }
             false => {
-                keys.extend(of_domain());
+                keys.extend(domain_keys());
                 ids.extend(domain.iter().cloned());
             }
         }

@@ -17,8 +17,8 @@ struct Side {
 }
 
 impl DependentJoin<'_> {
-    /// A side that keeps rows without a match needs the domain, because the domain's values decide which rows
-    /// have a match.
+    /// Correlated sides get a copy of the domain. So does the side whose rows an outer, semi or anti join
+    /// keeps, because the domain's values decide which of its rows have a match.
     pub(super) fn domain_of_join(&self, join: &Join, interest: Interest) -> Result<DomainRows> {
         use JoinType::{Full, Inner, Left, LeftAnti, LeftSemi, Right, RightAnti, RightSemi};
         let (mut on_left, mut on_right) = (self.is_correlated(&join.left)?, self.is_correlated(&join.right)?);
@@ -31,12 +31,12 @@ impl DependentJoin<'_> {
         }
         let chooses = matches!(join.join_type, LeftSemi | LeftAnti | RightSemi | RightAnti);
         let is_right = matches!(join.join_type, Right | RightSemi | RightAnti);
-        let side = |plan: &Rel, has: bool, is_listed: bool| -> Result<Side> {
-            if !has {
+        let side = |plan: &Rel, needs_domain: bool, is_only_matched: bool| -> Result<Side> {
+            if !needs_domain {
                 return Ok(Side { plan: plan.clone(), domain: None });
             }
             let DomainRows { plan, domain } =
-                self.domain(plan, if is_listed { Interest::Values } else { interest.in_filtered_input() })?;
+                self.domain(plan, if is_only_matched { Interest::Values } else { interest.in_filtered_input() })?;
             Ok(Side { plan, domain: Some(domain) })
         };
         let left = side(&join.left, on_left, chooses && is_right)?;

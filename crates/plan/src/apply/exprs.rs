@@ -35,12 +35,12 @@ pub(crate) fn substitute(expr: Expr, values: &[(Column, Expr)]) -> Result<Expr> 
     if values.is_empty() {
         return Ok(expr);
     }
-    with_values(expr, &|column| values.iter().find(|(of, _)| of == column).map(|(_, value)| value.clone()))
+    with_values(expr, &|column| values.iter().find(|(known, _)| known == column).map(|(_, value)| value.clone()))
 }
 
 /// Whether an expression reads one of these columns.
 pub(super) fn uses(expr: &Expr, columns: &[(Column, Expr)]) -> bool {
-    columns_in(expr).iter().any(|column| columns.iter().any(|(of, _)| of == column))
+    columns_in(expr).iter().any(|column| columns.iter().any(|(known, _)| known == column))
 }
 
 pub(super) fn columns_in(expr: &Expr) -> BTreeSet<Column> {
@@ -56,9 +56,9 @@ pub(super) fn is_null(expr: &Expr) -> bool {
         Expr::TryCast(cast) => is_null(&cast.expr),
         Expr::Negative(inner) | Expr::Not(inner) => is_null(inner),
         Expr::BinaryExpr(BinaryExpr { left, op, right }) => {
-            let of_values =
+            let is_null_for_null =
                 matches!(op, Plus | Minus | Multiply | Divide | Modulo | Eq | NotEq | Lt | LtEq | Gt | GtEq);
-            of_values && (is_null(left) || is_null(right))
+            is_null_for_null && (is_null(left) || is_null(right))
         }
         // The first argument is the subquery's value. It is NULL if there is no row.
         Expr::ScalarFunction(call) if call.func.name() == "$single" => call.args.first().is_some_and(is_null),
@@ -67,9 +67,9 @@ pub(super) fn is_null(expr: &Expr) -> bool {
     }
 }
 
-/// Whether values of these types are equal exactly if they are equal after conversion to one type.
+/// Whether values of these types are equal if and only if they are equal after conversion to a common type.
 fn compare_exactly(left: &DataType, right: &DataType) -> bool {
-    let is_exact = |of: &DataType| of.is_integer() || matches!(of, DataType::Decimal128(..));
+    let is_exact = |data_type: &DataType| data_type.is_integer() || matches!(data_type, DataType::Decimal128(..));
     left == right
         || is_exact(left) && is_exact(right)
         || left.is_string() && right.is_string()

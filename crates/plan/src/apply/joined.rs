@@ -1,4 +1,4 @@
-//! Joins an outer query with the rows of a subquery that reads outer columns no more.
+//! Joins an outer query with the rows of a subquery whose plan no longer reads outer columns.
 
 use std::sync::Arc;
 
@@ -25,7 +25,7 @@ impl DependentJoin<'_> {
         if lifted.empty.is_some() && kind == JoinType::Left && !on.is_empty() {
             return Ok(None);
         }
-        let value = |column: Column| match lifted.deferred.iter().find(|(of, _)| *of == column) {
+        let value = |column: Column| match lifted.deferred.iter().find(|(known, _)| *known == column) {
             Some((_, value)) => (column, value.clone()),
             None => kept(column),
         };
@@ -87,7 +87,7 @@ impl DependentJoin<'_> {
         }
         let mut marker = None;
         for (column, value) in &mut values {
-            let default = empty.iter().find(|(of, _)| of == column).map(|(_, default)| default.clone());
+            let default = empty.iter().find(|(known, _)| known == column).map(|(_, default)| default.clone());
             let Some(default) = default else { return internal_err!("{column} has a value without rows") };
             *value = self.or_default(std::mem::take(value), default, plan.columns(), &mut marker)?;
         }
@@ -186,7 +186,7 @@ impl DependentJoin<'_> {
         Ok(Expr::Case(Case::new(None, when, Some(Box::new(value)))))
     }
 
-    /// The conditions that the outer columns that the subquery reads equal these columns.
+    /// One condition for each outer column that the subquery reads: it equals its column of the domain.
     pub(super) fn same_values(&self, domain: &[Column]) -> Result<Vec<Expr>> {
         let schema = self.outer.columns();
         let pairs = self.read.iter().zip(domain).map(|(read, of_domain)| {
@@ -198,9 +198,9 @@ impl DependentJoin<'_> {
     }
 }
 
-/// Adds the column that is NULL in rows without a match, and renames the other columns in the plan and in the
-/// expressions. The subquery's own columns have other values in rows without a match, so they need other
-/// identities.
+/// Adds the marker to a plan: a column that is NULL in rows without a match. The plan's other columns get new
+/// identities, in the plan and in the expressions. The result of the join computes the columns with the old
+/// identities from them.
 pub(super) fn with_marker<'e>(
     plan: Rel,
     marker: Option<Column>,
@@ -238,7 +238,7 @@ fn constant_row(plan: &Rel) -> Result<Option<Substitutions>> {
             let exprs = projection.columns.ids().into_iter().zip(projection.exprs.iter().cloned());
             let exprs = exprs.map(|(column, expr)| Ok((column, substitute(expr, &row)?)));
             let exprs = exprs.collect::<Result<Vec<_>>>()?;
-            // The caller may copy them.
+            // The caller may copy the expressions, so each must have the same value at every evaluation.
             Ok((!exprs.iter().any(|(_, expr)| varies(expr))).then_some(exprs))
         }
         _ => Ok(None),

@@ -16,7 +16,7 @@ use super::{DependentJoin, Interest, columns_read};
 use crate::rel::{Distinct, Filter, Limit, Output, Project, Rel, Values, computed, fresh, kept, values_as};
 use crate::varying::varies;
 
-/// Name of a column that only conditions read.
+/// Name of a column that only conditions read, and of the constant column of a plan that needs no other.
 pub(super) const KEY: &str = "$match";
 /// Name of the column with the number of a row of VALUES.
 const ROW: &str = "$row";
@@ -138,20 +138,21 @@ impl DependentJoin<'_> {
             return Ok(Some(below));
         }
         let Some((keys, mut conditions)) = self.keys(&below.conditions, below.plan.columns())? else { return Ok(None) };
-        let is_deferred = |column: &Column| below.deferred.iter().any(|(of, _)| of == column);
-        let columns: Vec<Column> = input.ids().into_iter().filter(|of| !is_deferred(of)).collect();
-        // Otherwise two rows that differ here could become equal once the deferred columns are computed.
-        let of_columns =
-            columns_read(below.deferred.iter().map(|(_, expr)| expr)).iter().all(|of| columns.contains(of));
-        if !of_columns {
+        let is_deferred = |column: &Column| below.deferred.iter().any(|(known, _)| known == column);
+        let columns: Vec<Column> = input.ids().into_iter().filter(|column| !is_deferred(column)).collect();
+        // Rows that differ only in a column outside the result could become equal once a deferred column is
+        // computed from it.
+        let reads_only_result =
+            columns_read(below.deferred.iter().map(|(_, expr)| expr)).iter().all(|read| columns.contains(read));
+        if !reads_only_result {
             return Ok(None);
         }
         let mut outputs: Vec<Output> = columns.into_iter().map(kept).collect();
         for key in keys {
-            let there = outputs.iter().find(|(_, expr)| *expr == key.inner).map(|(column, _)| column.clone());
-            let column = there.unwrap_or_else(|| column_of(&key.inner));
+            let existing = outputs.iter().find(|(_, expr)| *expr == key.inner).map(|(column, _)| column.clone());
+            let column = existing.unwrap_or_else(|| column_of(&key.inner));
             conditions.push(key.condition(&column));
-            if !outputs.iter().any(|(of, _)| *of == column) {
+            if !outputs.iter().any(|(known, _)| *known == column) {
                 outputs.push((column, key.inner));
             }
         }
@@ -167,26 +168,26 @@ impl DependentJoin<'_> {
     fn lift_values(&self, values: &Values) -> Result<Option<Lifted>> {
         let columns = values.columns.ids();
         let (mut kept, mut deferred) = (Vec::new(), Vec::new());
-        for place in 0..columns.len() {
-            let exprs: Vec<Expr> = values.rows.iter().filter_map(|row| row.get(place)).cloned().collect();
+        for index in 0..columns.len() {
+            let exprs: Vec<Expr> = values.rows.iter().filter_map(|row| row.get(index)).cloned().collect();
             if !self.reads_outer_any(&exprs)? {
-                kept.push(place);
+                kept.push(index);
             } else if exprs.iter().any(varies) {
                 return Ok(None);
             } else {
-                deferred.push((place, exprs));
+                deferred.push((index, exprs));
             }
         }
         let mut rows = Vec::with_capacity(values.rows.len());
         for (number, row) in (0_i32..).zip(&values.rows) {
-            let own = kept.iter().filter_map(|place| row.get(*place)).cloned();
+            let own = kept.iter().filter_map(|index| row.get(*index)).cloned();
             rows.push(own.chain([lit(number)]).collect());
         }
         let number = fresh(ROW);
-        let own = kept.iter().filter_map(|place| columns.get(*place)).chain([&number]);
+        let own = kept.iter().filter_map(|index| columns.get(*index)).chain([&number]);
         let mut lifted = Lifted::new(values_as(rows, own.cloned().collect())?);
-        for (place, mut exprs) in deferred {
-            let Some(column) = columns.get(place) else { continue };
+        for (index, mut exprs) in deferred {
+            let Some(column) = columns.get(index) else { continue };
             let expr = match (exprs.len(), exprs.pop()) {
                 (1, Some(only)) => only,
                 (_, last) => {
@@ -256,13 +257,13 @@ pub(super) fn is_by_row(node: &Rel) -> bool {
 /// The node with another plan as its first input. The node's columns stay the same.
 pub(super) fn with_first_input(node: &Rel, first: Rel) -> Result<Rel> {
     let mut first = Some(first);
-    let over = node.clone().walk_children(&mut |input| {
+    let changed = node.clone().walk_children(&mut |input| {
         Ok(match first.take() {
             Some(first) => Transformed::yes(first),
             None => Transformed::no(input),
         })
     });
-    over.map(|node| node.data)
+    changed.map(|node| node.data)
 }
 
 /// Moves the last one of `columns` behind all other columns of a plan. `None`: the plan does not have it.

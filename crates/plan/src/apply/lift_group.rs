@@ -52,8 +52,8 @@ impl DependentJoin<'_> {
             false => None,
         };
         for key in keys {
-            let there = group.iter().zip(&ids).find(|(expr, _)| **expr == key.inner).map(|(_, column)| column.clone());
-            let column = there.unwrap_or_else(|| column_of(&key.inner));
+            let same = group.iter().zip(&ids).find(|(expr, _)| **expr == key.inner).map(|(_, column)| column.clone());
+            let column = same.unwrap_or_else(|| column_of(&key.inner));
             conditions.push(key.condition(&column));
             if !ids.contains(&column) {
                 group.push(key.inner);

@@ -12,7 +12,8 @@ use crate::rel::{Bounds, Distinct, Output, Rel, computed, kept};
 /// Name of the column with the row number.
 pub(crate) const NUMBER: &str = "$number";
 
-/// Whether the bounds drop no row that matters. `is_one`: the caller needs only the existence of a row.
+/// Whether the bounds drop no row that matters. `is_one`: there is at most one row, or the caller needs only
+/// to know whether there is one.
 pub(super) fn lets_pass(bounds: Bounds, is_one: bool) -> bool {
     bounds.skip == 0 && bounds.fetch.is_none_or(|fetch| is_one && fetch > 0)
 }
@@ -50,13 +51,13 @@ pub(crate) fn first_rows(rows: Rel, order: Vec<Sort>, bounds: Bounds, functions:
     let fun = WindowFunctionDefinition::WindowUDF(functions.row_number());
     let (number, call) = computed(NUMBER, Expr::from(WindowFunction { fun, params }));
     let mut rows = with_spans(rows.over([(number.clone(), call)])?, &[span])?;
-    let place = || Expr::Column(number.clone());
+    let row_number = || Expr::Column(number.clone());
     let bound = |rows: usize| lit(i64::try_from(rows).unwrap_or(i64::MAX));
     if let Some(fetch) = bounds.fetch {
-        rows = rows.filter(place().lt_eq(bound(bounds.skip.saturating_add(fetch))))?;
+        rows = rows.filter(row_number().lt_eq(bound(bounds.skip.saturating_add(fetch))))?;
     }
     if bounds.skip > 0 {
-        rows = rows.filter(place().gt(bound(bounds.skip)))?;
+        rows = rows.filter(row_number().gt(bound(bounds.skip)))?;
     }
     Ok(rows)
 }

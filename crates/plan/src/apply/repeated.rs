@@ -43,7 +43,7 @@ pub(super) fn is_repeatable(plan: &Rel, columns: &BTreeSet<Column>) -> Result<bo
         }
     };
     for input in plan.inputs() {
-        let own: BTreeSet<Column> = input.ids().into_iter().filter(|of| read.contains(of)).collect();
+        let own: BTreeSet<Column> = input.ids().into_iter().filter(|column| read.contains(column)).collect();
         if !is_repeatable(input, &own)? {
             return Ok(false);
         }

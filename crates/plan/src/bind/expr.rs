@@ -238,7 +238,7 @@ fn join_names(expr: &mut ast::Expr) {
     **root = if name.len() > 1 { ast::Expr::CompoundIdentifier(name) } else { ast::Expr::Identifier(name.remove(0)) };
 }
 
-/// Turns columns of an outer query, which are those with a field, into outer references.
+/// Turns each column for which `field_of` returns a field into an outer reference.
 pub(super) fn as_outer(expr: Expr, field_of: &dyn Fn(&Column) -> Option<FieldRef>) -> Result<Expr> {
     with_values(expr, &|column| Some(Expr::OuterReferenceColumn(field_of(column)?, column.clone())))
 }
@@ -318,8 +318,8 @@ impl Binder<'_> {
 fn type_of(expr: &Expr, names: &Names<'_>) -> Result<(DataType, bool)> {
     let mut cols = Vec::new();
     for column in expr.column_refs() {
-        let of_value = names.values.iter().find(|(of, _)| of == column).map(|(_, field)| Arc::clone(field));
-        if let Some(field) = of_value.or_else(|| names.scope.field_of(column)) {
+        let value = names.values.iter().find(|(value, _)| value == column).map(|(_, field)| Arc::clone(field));
+        if let Some(field) = value.or_else(|| names.scope.field_of(column)) {
             cols.push(Col::new(column.clone(), field));
         }
     }
@@ -327,7 +327,7 @@ fn type_of(expr: &Expr, names: &Names<'_>) -> Result<(DataType, bool)> {
     Ok((expr.get_type(columns.as_ref())?, expr.nullable(columns.as_ref())?))
 }
 
-/// Sets the place of a column to the place where this expression names it.
+/// Gives a column the place of the name that it replaces.
 fn with_spans(mut replacement: Expr, spans: &Spans) -> Expr {
     if let Expr::Column(own) | Expr::OuterReferenceColumn(_, own) = &mut replacement {
         own.spans = spans.clone();

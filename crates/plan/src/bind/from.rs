@@ -35,8 +35,8 @@ impl Rows {
     pub(crate) fn refresh_fields(&mut self) {
         let columns = self.plan.columns();
         for item in &mut self.items {
-            if let Some(place) = columns.find(&item.column) {
-                item.field = FieldRef::clone(columns.field(place));
+            if let Some(index) = columns.find(&item.column) {
+                item.field = FieldRef::clone(columns.field(index));
             }
         }
     }
@@ -445,7 +445,7 @@ impl Binder<'_> {
     }
 }
 
-/// The error for a subquery in ON that reads columns of both sides. Only LEFT and RIGHT JOIN can have it.
+/// The error for a subquery in ON that reads both sides. Only INNER, LEFT and RIGHT JOIN support it.
 fn reads_both_sides(kind: JoinType) -> Error {
     let remedy = match kind {
         JoinType::Full => {

@@ -15,9 +15,10 @@ use crate::place::{at_span, through};
 use crate::rel::{self, Rel};
 use crate::walk::Walk;
 
-/// An aggregation, and the columns of its keys and calls.
+/// A plan that aggregates.
 pub(super) struct Grouped {
     pub(super) plan: Rel,
+    /// Each key and each call, with the column that holds its value.
     pub(super) columns: Vec<(Expr, Expr)>,
 }
 
@@ -39,7 +40,7 @@ impl Grouped {
 /// Replaces parts of an expression by the columns that hold their values, and keeps the places of these
 /// parts.
 pub(super) fn rebased(expr: Expr, columns: &[(Expr, Expr)]) -> Result<Expr> {
-    if let Some((_, column)) = columns.iter().find(|(of, _)| *of == expr) {
+    if let Some((_, column)) = columns.iter().find(|(known, _)| *known == expr) {
         return Ok(written_at(column.clone(), first_span(&expr)));
     }
     Ok(expr.walk_children(&mut |child| rebased(child, columns).map(Transformed::yes))?.data)
@@ -75,7 +76,7 @@ impl Binder<'_> {
         }
     }
 
-    /// The keys. `None`: the query has no GROUP BY.
+    /// The keys of GROUP BY. `None`: the query has no GROUP BY.
     pub(super) fn keys(&self, by: &GroupByExpr, names: &Names<'_>, env: &Env<'_>) -> Result<Option<Vec<Expr>>> {
         let keys = match by {
             GroupByExpr::Expressions(keys, _) => keys,
@@ -92,7 +93,7 @@ impl Binder<'_> {
         // Parentheses around several keys are ignored. Empty parentheses mean one group of all rows.
         for key in keys.iter().flat_map(parts) {
             let key = match position(key, names.results.len())? {
-                Some(place) => names.results[place].1.clone(),
+                Some(index) => names.results[index].1.clone(),
                 None => self.plain(key.clone(), names, env, "GROUP BY")?,
             };
             let key = key.unalias();

@@ -27,18 +27,18 @@ pub(super) struct GroupWindow {
 impl GroupWindow {
     /// Removes the window from the keys, and inserts its columns in its place.
     pub(super) fn extract(keys: &mut Vec<Expr>) -> Result<Option<GroupWindow>> {
-        let windows = keys.iter().enumerate().filter_map(|(place, key)| Some((place, group_window(key)?)));
+        let windows = keys.iter().enumerate().filter_map(|(index, key)| Some((index, group_window(key)?)));
         let windows: Vec<(usize, GroupWindow)> = windows.collect();
-        let (place, window) = match windows.as_slice() {
+        let (index, window) = match windows.as_slice() {
             [] => return Ok(None),
-            [(place, window)] => (*place, window.clone()),
+            [(index, window)] => (*index, window.clone()),
             [_, (second, _), ..] => {
                 return Err(Error::user("GROUP BY has two windows")
                     .at(at(keys[*second].span().start))
                     .remedy("group by one window, and its results by another"));
             }
         };
-        keys.splice(place..=place, GROUP_WINDOW_COLUMNS.map(|column| Expr::Identifier(Ident::new(column))));
+        keys.splice(index..=index, GROUP_WINDOW_COLUMNS.map(|column| Expr::Identifier(Ident::new(column))));
         Ok(Some(window))
     }
 
@@ -99,8 +99,8 @@ pub(super) fn name_columns(expr: &mut Expr, window: &GroupWindow) {
 fn auxiliary(expr: &Expr, window: &GroupWindow) -> Option<usize> {
     let Expr::Function(function) = expr else { return None };
     let (name, args) = call(function)?;
-    let (of, column) = WindowFunction::of_auxiliary(&name)?;
-    (of.name == window.function.name && args == window.args).then_some(column)
+    let (owner, column) = WindowFunction::of_auxiliary(&name)?;
+    (owner.name == window.function.name && args == window.args).then_some(column)
 }
 
 /// The window that a key is: a function with a time and lengths.

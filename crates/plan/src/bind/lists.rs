@@ -11,8 +11,8 @@ use super::subquery::{
 use crate::rel::{Rel, computed};
 
 impl Binder<'_> {
-    /// The rows whose values are not in a list. A NULL in the list makes every comparison unknown, so no row
-    /// passes.
+    /// The rows whose values are not in a list. A row does not pass if a NULL makes its comparison with an
+    /// element unknown.
     pub(super) fn without_listed(&self, plan: Rel, left: Vec<Expr>, rows: Rel) -> Result<Rel> {
         let rows = self.listed(rows)?;
         let own = columns_of(&rows);
@@ -45,7 +45,7 @@ impl Binder<'_> {
     /// Gives the columns of a list new identities.
     pub(super) fn listed(&self, rows: Rel) -> Result<Rel> {
         let columns = columns_of(&rows).into_iter().enumerate();
-        rows.project(columns.map(|(place, column)| computed(&format!("{LISTED}_{place}"), column)))
+        rows.project(columns.map(|(index, column)| computed(&format!("{LISTED}_{index}"), column)))
     }
 
     /// Whether a value is in an uncorrelated list. The result is NULL if the value or an element is NULL and
@@ -79,17 +79,17 @@ impl Binder<'_> {
     pub(super) fn in_list_of_row(&self, plan: Rel, value: Expr, list: Rel) -> Result<(Rel, Expr)> {
         let list = self.listed(list)?;
         let listed = columns_of(&list).swap_remove(0);
-        let (of_list, of_value) = (listed.nullable(list.columns())?, value.nullable(plan.columns())?);
+        let (list_nullable, value_nullable) = (listed.nullable(list.columns())?, value.nullable(plan.columns())?);
         let is = outer_of(listed.clone().eq(value.clone()), &plan)?;
         let equal = list.clone().filter(is)?;
         let (mut plan, there) = self.exists(plan, equal)?;
         let mut unknown = Vec::new();
-        if of_value {
+        if value_nullable {
             let some;
             (plan, some) = self.exists(plan, list.clone().instance()?)?;
             unknown.push(value.is_null().and(some));
         }
-        if of_list {
+        if list_nullable {
             let nulls = list.filter(listed.is_null())?.instance()?;
             let some;
             (plan, some) = self.exists(plan, nulls)?;

@@ -64,9 +64,9 @@ impl Binder<'_> {
         let (skip, fetch) = (constant(&written.skip)?, constant(&written.fetch)?);
         let first = first_of(skip.as_ref(), fetch.as_ref());
         let order = order_by.map(|order| keys_of(order, &body)).transpose()?.unwrap_or_default();
-        let is_first = first.filter(|_| !order.is_empty());
+        let bounds = first.filter(|_| !order.is_empty());
         let plan = match *body {
-            SetExpr::Select(select) => self.select(*select, Some((order, is_first)), env)?,
+            SetExpr::Select(select) => self.select(*select, Some((order, bounds)), env)?,
             body => {
                 let plan = self.body(body, env)?;
                 let items = Scope::items_of(&plan, None);
@@ -74,17 +74,17 @@ impl Binder<'_> {
                 let names = Names::new(&scope);
                 let mut keys = Vec::new();
                 for key in order {
-                    let place = position(&key.expr, scope.items.len())?;
-                    let expr = match place {
-                        Some(place) => scope.items[place].expr(),
+                    let index = position(&key.expr, scope.items.len())?;
+                    let expr = match index {
+                        Some(index) => scope.items[index].expr(),
                         None => self.plain(key.expr.clone(), &names, env, "ORDER BY")?,
                     };
                     keys.push(sort(expr, &key)?);
                 }
-                self.sorted(plan, keys, is_first)?
+                self.sorted(plan, keys, bounds)?
             }
         };
-        match (is_first, &skip, &fetch) {
+        match (bounds, &skip, &fetch) {
             (Some(_), ..) | (None, None, None) => Ok(plan),
             _ => Ok(plan.limit(skip, fetch)),
         }
@@ -147,7 +147,7 @@ pub(super) fn sort(expr: Expr, key: &OrderByExpr) -> Result<Sort> {
     Ok(Sort::new(expr, asc, nulls_first.unwrap_or(asc)))
 }
 
-/// The bounds, if they are constants.
+/// The bounds, if the query has a LIMIT or FETCH and all bounds are literal numbers.
 fn first_of(skip: Option<&Expr>, fetch: Option<&Expr>) -> Option<Bounds> {
     let number = |expr: &Expr| {
         let value = match expr.get_type(&datafusion_common::DFSchema::empty()).ok()? {

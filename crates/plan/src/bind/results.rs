@@ -51,7 +51,7 @@ impl Binder<'_> {
                 }
                 SelectItem::Wildcard(options) => {
                     if !has_tables {
-                        return Err(through(Error::user("SELECT * with no tables specified is not valid")));
+                        return Err(through(Error::user("SELECT * without FROM has no columns").remedy("add FROM")));
                     }
                     let is_shown = |item: &&Item| !item.hidden && !GROUP_WINDOW_COLUMNS.contains(&item.name.as_str());
                     let all = names.scope.items.iter().filter(is_shown);
@@ -126,16 +126,16 @@ impl Binder<'_> {
                 return Err(through(names.scope.unknown(std::slice::from_ref(name))));
             }
         }
-        let is_left = |(name, _): &(String, Expr)| !excluded.iter().any(|of| of.value == *name);
+        let is_left = |(name, _): &(String, Expr)| !excluded.iter().any(|column| column.value == *name);
         let mut all: Results = all.into_iter().filter(is_left).collect();
         for item in opt_replace.into_iter().flat_map(|replace| replace.items) {
-            let Some(place) = all.iter().position(|(name, _)| *name == item.column_name.value) else {
+            let Some(index) = all.iter().position(|(name, _)| *name == item.column_name.value) else {
                 return Err(through(names.scope.unknown(std::slice::from_ref(&item.column_name))));
             };
-            all[place].1 = self.expr(item.expr, names, env, pending)?;
+            all[index].1 = self.expr(item.expr, names, env, pending)?;
         }
         if all.is_empty() {
-            return Err(through(Error::user("no column is selected").remedy("leave one of them")));
+            return Err(through(Error::user("EXCEPT removes all columns").remedy("keep at least one")));
         }
         Ok(all)
     }

@@ -75,8 +75,8 @@ pub(crate) struct Found {
 impl<'o> Scope<'o> {
     pub(crate) fn new(items: Vec<Item>, outer: Option<&'o Scope<'o>>) -> Self {
         let mut by_name: HashMap<String, Vec<usize>> = HashMap::with_capacity(items.len());
-        for (place, item) in items.iter().enumerate() {
-            by_name.entry(item.name.clone()).or_default().push(place);
+        for (index, item) in items.iter().enumerate() {
+            by_name.entry(item.name.clone()).or_default().push(index);
         }
         Scope { items, by_name, outer }
     }
@@ -132,8 +132,8 @@ impl<'o> Scope<'o> {
 
     /// Finds the only item that the name can mean.
     fn only(&self, column: &Ident, name: &[Ident], is_meant: impl Fn(&&Item) -> bool) -> Result<Option<&Item>> {
-        let places = self.by_name.get(&column.value).map_or(&[][..], Vec::as_slice);
-        let meant: Vec<&Item> = places.iter().map(|place| &self.items[*place]).filter(is_meant).collect();
+        let indexes = self.by_name.get(&column.value).map_or(&[][..], Vec::as_slice);
+        let meant: Vec<&Item> = indexes.iter().map(|index| &self.items[*index]).filter(is_meant).collect();
         // A merged column of USING has priority over the columns of its tables.
         let shared: Vec<&Item> = meant.iter().copied().filter(|item| item.table.is_none()).collect();
         match (meant.as_slice(), shared.as_slice()) {

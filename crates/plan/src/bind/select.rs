@@ -97,7 +97,7 @@ struct Selected {
 }
 
 impl Selected {
-    /// The expressions that are evaluated on groups.
+    /// The expressions of the results, the conditions and the sort keys.
     fn exprs(&mut self) -> Vec<&mut Expr> {
         let of_results = self.results.iter_mut().map(|(_, expr)| expr);
         let of_sorts = self.sorts.iter_mut().map(|sort| &mut sort.expr);
@@ -119,16 +119,17 @@ impl Selected {
     fn read_by<'e>(&mut self, exprs: impl Iterator<Item = &'e Expr>) -> Vec<Pending> {
         let mut read: HashSet<Column> = exprs.flat_map(Expr::column_refs).cloned().collect();
         // A subquery in the operand of another one precedes it.
-        for of in self.pending.iter_mut().rev() {
-            if read.contains(&of.column) {
-                let operands: Vec<Column> = of.operands().iter().flat_map(|expr| expr.column_refs()).cloned().collect();
+        for pending in self.pending.iter_mut().rev() {
+            if read.contains(&pending.column) {
+                let operands: Vec<Column> =
+                    pending.operands().iter().flat_map(|expr| expr.column_refs()).cloned().collect();
                 read.extend(operands);
             }
         }
         let of_conditions = self.having.iter_mut().chain(&mut self.qualify).map(Condition::values);
         let mut before = Vec::new();
         for pending in std::iter::once(&mut self.pending).chain(of_conditions) {
-            before.extend(pending.extract_if(.., |of| read.contains(&of.column)));
+            before.extend(pending.extract_if(.., |subquery| read.contains(&subquery.column)));
         }
         before
     }
@@ -174,7 +175,7 @@ impl Binder<'_> {
         let by = Names { results_first: true, ..after };
         for key in &order {
             let expr = match position(&key.expr, results.len())? {
-                Some(place) => results[place].1.clone(),
+                Some(index) => results[index].1.clone(),
                 None => self.plain(key.expr.clone(), &by, env, "ORDER BY")?,
             };
             selected.sorts.push(sort(expr, key)?);
@@ -263,13 +264,13 @@ impl Binder<'_> {
         let given: HashSet<Column> = outputs.iter().map(|(column, _)| column.clone()).collect();
         let width = outputs.len();
         for sort in &mut sorts {
-            let over = rebased(sort.expr.clone().unalias(), &columns)?;
-            if over.column_refs().into_iter().all(|column| given.contains(column)) {
-                sort.expr = over;
+            let rebased_key = rebased(sort.expr.clone().unalias(), &columns)?;
+            if rebased_key.column_refs().into_iter().all(|column| given.contains(column)) {
+                sort.expr = rebased_key;
                 continue;
             }
             if distinct {
-                let error = Error::user("ORDER BY of SELECT DISTINCT names what is not selected");
+                let error = Error::user("ORDER BY of SELECT DISTINCT reads a column that is not selected");
                 return Err(through(error.remedy("select it too, or omit DISTINCT")));
             }
             let hidden = match std::mem::take(&mut sort.expr) {
@@ -342,8 +343,8 @@ impl Binder<'_> {
                 }
             }
         }
-        // A plain condition also holds for the keys of the semi joins, so it is repeated above them, where it
-        // can move to the other sides.
+        // A plain condition on the keys of a semi join also holds for the rows of its other side. So it is
+        // repeated above the semi joins, from where the optimizer can move it into those sides.
         match plain.filter(|condition| chooses && !condition.is_volatile()) {
             Some(condition) => plan.filter(condition),
             None => Ok(plan),

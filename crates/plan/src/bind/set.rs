@@ -22,7 +22,7 @@ impl Binder<'_> {
             SetExpr::Query(query) => self.query(*query, env),
             SetExpr::Values(values) => self.values(values, env),
             SetExpr::SetOperation { .. } => self.operation(body, env),
-            other => not_impl_err!("Query {other} not implemented yet"),
+            other => not_impl_err!("the query {other}"),
         }
     }
 
@@ -61,7 +61,7 @@ impl Binder<'_> {
         let names = left.ids();
         let side = |plan: Rel, counts: [i64; 2]| {
             let columns = plan.ids().into_iter().enumerate();
-            let columns = columns.map(|(place, of)| computed(&format!("${place}"), Expr::Column(of)));
+            let columns = columns.map(|(index, id)| computed(&format!("${index}"), Expr::Column(id)));
             let counts = SIDES.iter().zip(counts).map(|(name, count)| computed(name, lit(count)));
             plan.project(columns.chain(counts).collect::<Vec<_>>())
         };
@@ -123,9 +123,9 @@ fn united_by_name(left: Rel, right: Rel) -> Result<Rel> {
         }
     }
     let side = |plan: Rel| {
-        let place = |name: &String| plan.columns().fields().iter().position(|field| field.name() == name);
-        let column = |name: &String| match place(name) {
-            Some(place) => kept(plan.columns().id(place)),
+        let index_of = |name: &String| plan.columns().fields().iter().position(|field| field.name() == name);
+        let column = |name: &String| match index_of(name) {
+            Some(index) => kept(plan.columns().id(index)),
             None => computed(name, lit(ScalarValue::Null)),
         };
         let columns: Vec<Output> = names.iter().map(column).collect();

@@ -15,7 +15,7 @@ use super::expr::as_outer;
 use super::scope::Scope;
 use super::{Binder, Env};
 use crate::apply::{apply, has_one_row, substitute};
-use crate::place::{at, through};
+use crate::place::{at, counted, through};
 use crate::rel::{Distinct, Rel, computed, fresh};
 use crate::table::is_bounded;
 
@@ -208,11 +208,11 @@ impl Binder<'_> {
             Form::In { left, .. } | Form::Compared { left, .. } => left.len(),
         };
         if width != wanted {
-            let what = format!("this subquery gives {width} columns, and {wanted} is compared");
+            let given = counted(width, "column");
             let what = match &form {
-                Form::Value => format!("this subquery gives {width} columns, but is used as one value"),
-                _ if wanted > 1 => format!("this subquery gives {width} columns, and {wanted} are compared"),
-                _ => what,
+                Form::Value => format!("this subquery gives {given}, but is used as one value"),
+                _ if wanted > 1 => format!("this subquery gives {given}, and {wanted} are compared"),
+                _ => format!("this subquery gives {given}, and {wanted} is compared"),
             };
             return Err(through(Error::user(what).at(at(place)).remedy("select as many columns as are compared")));
         }
@@ -364,7 +364,7 @@ impl Binder<'_> {
             None => internal_err!("there is no aggregate {function}"),
         };
         let calls = calls.into_iter().map(call).collect::<Result<Vec<_>>>()?;
-        let columns = std::array::from_fn(|place| Expr::Column(calls[place].0.clone()));
+        let columns = std::array::from_fn(|index| Expr::Column(calls[index].0.clone()));
         Ok((rows.aggregate([], calls)?, columns))
     }
 
@@ -401,7 +401,7 @@ pub(super) fn outer_of(expr: Expr, outer: &Rel) -> Result<Expr> {
     as_outer(expr, &|column| Some(Arc::clone(columns.field(columns.find(column)?))))
 }
 
-/// The values that are read of a single row. DISTINCT suppresses updates of the row that do not change them.
+/// Expressions over a plan with a single row. DISTINCT suppresses updates of the row that do not change them.
 pub(super) fn distinct_values(row: Rel, columns: Vec<(&str, Expr)>) -> Result<Rel> {
     Ok(row.project(columns.into_iter().map(|(name, expr)| computed(name, expr)))?.distinct())
 }

@@ -27,7 +27,7 @@ impl Binder<'_> {
                 let (number, given) = (number + 1, cells.len());
                 let error =
                     Error::user(format!("row {number} of VALUES has {given} values, but the first has {width}"));
-                let error = error.remedy("give each row a value for each column; NULL is one");
+                let error = error.remedy("give each row a value for each column, or NULL");
                 let place = cells.first().map(|cell| at(cell.span().start));
                 return Err(through(place.into_iter().fold(error, Error::at)));
             }
@@ -107,7 +107,8 @@ fn width(data_type: &DataType) -> usize {
     data_type.primitive_width().unwrap_or_default()
 }
 
-/// Whether [`common_type`] can produce this type.
+/// Whether [`common_type`] can produce this type from two different types. All values have any other type
+/// already.
 fn is_made(data_type: &DataType) -> bool {
     use DataType::{Decimal128, Float64, Int16, Int32, Int64, Timestamp, Utf8View};
     matches!(data_type, Int16 | Int32 | Int64 | Float64 | Decimal128(..) | Utf8View | Timestamp(..))

@@ -171,12 +171,12 @@ fn behaviours<T>(parser: &mut Parser, one: impl Fn(&mut Parser) -> Parsed<Option
         if !of_error {
             expect(parser, "EMPTY")?;
         }
-        let place = &mut behaviours[usize::from(of_error)];
-        if place.is_some() {
+        let slot = &mut behaviours[usize::from(of_error)];
+        if slot.is_some() {
             let event = if of_error { "ERROR" } else { "EMPTY" };
             return Err(ParserError::ParserError(format!("ON {event} is given twice")));
         }
-        *place = Some(behaviour);
+        *slot = Some(behaviour);
     }
     Ok(behaviours)
 }
@@ -236,7 +236,7 @@ fn gathered(parser: &mut Parser, of_null: &str) -> Parsed {
     }
     parser.expect_token(&Token::RParen)?;
     let of_null = clause.unwrap_or(of_null);
-    let there = (is_object && of_null == "ABSENT").then(|| Expr::IsNotNull(Box::new(value.clone())));
+    let has_value = (is_object && of_null == "ABSENT").then(|| Expr::IsNotNull(Box::new(value.clone())));
     let element = match key {
         Some(key) => {
             let data_type = DataType::String(None);
@@ -249,13 +249,13 @@ fn gathered(parser: &mut Parser, of_null: &str) -> Parsed {
     let mut elements = plain_function(Ident::with_span(name.span, "array_agg"), vec![element]);
     if let Expr::Function(aggregate) = &mut elements {
         let filter = filter(parser)?;
-        aggregate.filter = match (filter, there) {
-            (Some(filter), Some(there)) => Some(Box::new(Expr::BinaryOp {
+        aggregate.filter = match (filter, has_value) {
+            (Some(filter), Some(has_value)) => Some(Box::new(Expr::BinaryOp {
                 left: Box::new(Expr::Nested(Box::new(filter))),
                 op: BinaryOperator::And,
-                right: Box::new(there),
+                right: Box::new(has_value),
             })),
-            (filter, there) => filter.or(there).map(Box::new),
+            (filter, has_value) => filter.or(has_value).map(Box::new),
         };
         if let FunctionArguments::List(list) = &mut aggregate.args {
             list.duplicate_treatment = distinct.then_some(DuplicateTreatment::Distinct);

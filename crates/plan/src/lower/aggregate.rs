@@ -63,14 +63,14 @@ impl Grouping<'_> {
         }
     }
 
-    /// The expressions that it evaluates on each row.
+    /// The expressions that the aggregation evaluates on its input rows.
     fn reads(&mut self) -> Vec<Read<'_>> {
         let mut reads: Vec<Read> = Vec::new();
         reads.extend(self.keys.iter_mut().map(|key| Read { expr: &mut key.expr, always: true }));
-        for of in &mut self.aggregates {
-            let always = of.filter.is_none();
-            reads.extend(of.args.iter_mut().map(|expr| Read { expr, always }));
-            reads.extend(of.filter.iter_mut().map(|expr| Read { expr, always: true }));
+        for aggregate in &mut self.aggregates {
+            let always = aggregate.filter.is_none();
+            reads.extend(aggregate.args.iter_mut().map(|expr| Read { expr, always }));
+            reads.extend(aggregate.filter.iter_mut().map(|expr| Read { expr, always: true }));
         }
         if let Some(windowed) = &mut self.windowed {
             reads.push(Read { expr: &mut windowed.time, always: true });
@@ -115,7 +115,7 @@ impl Lowering<'_> {
         let emission = self.emission(aggregate, below, &mut stream)?;
         let mut grouping = grouping(aggregate, needed, below, &mut stream)?;
         grouping.share_with(emission.as_ref(), &mut stream);
-        grouping.windowed.iter().for_each(|of| add_places(&mut self.origins.present, &of.places));
+        grouping.windowed.iter().for_each(|windowed| add_places(&mut self.origins.present, &windowed.places));
         if let Some(emission) = emission {
             let mut next = self.group_aggregate(aggregate, needed, stream, grouping, Some(emission.spec))?;
             next.follow(emission);
@@ -181,9 +181,9 @@ impl Lowering<'_> {
             }
         }
         if let Some(weight) = stream.weight
-            && let Expr::Column(place) = columns.add("", &Expr::Column(weight), None)
+            && let Expr::Column(index) = columns.add("", &Expr::Column(weight), None)
         {
-            stream.weight = Some(place);
+            stream.weight = Some(index);
         }
         let exprs = columns.exprs;
         stream.window = None;
@@ -216,15 +216,15 @@ struct Exchanged<'a> {
 impl<'a> Exchanged<'a> {
     fn new(exprs: Vec<NamedExpr>, schema: &'a [Field]) -> Self {
         let mut carried = BTreeMap::new();
-        for (place, named) in exprs.iter().enumerate() {
+        for (position, named) in exprs.iter().enumerate() {
             if let Expr::Column(index) = named.expr {
-                carried.entry(index).or_insert(place);
+                carried.entry(index).or_insert(position);
             }
         }
         Exchanged { exprs, carried, schema }
     }
 
-    /// The column for `expr`, which is added if it is new. Without a type it must be a column.
+    /// The column for `expr`, which is added if it is new. Without a type, `expr` must be a column.
     fn add(&mut self, name: &str, expr: &Expr, data_type: Option<DataType>) -> Expr {
         let found = match expr {
             Expr::Column(index) => self.carried.get(index).copied(),
@@ -247,8 +247,8 @@ impl<'a> Exchanged<'a> {
         Expr::Column(self.exprs.len() - 1)
     }
 
-    /// The expression over the exchanged row. Columns that it reads are added. Of a ROW only the fields that
-    /// it reads are added.
+    /// The expression over the exchanged row. Columns that it reads are added. If it reads only fields of a
+    /// ROW, only these fields are added.
     fn carry(&mut self, expr: &Expr) -> Expr {
         if let Expr::Column(_) = expr {
             return self.add("", expr, None);
@@ -258,11 +258,11 @@ impl<'a> Exchanged<'a> {
         {
             return self.add(name.as_text().unwrap_or_default(), expr, Some(returns.clone()));
         }
-        let mut over = expr.clone();
-        for operand in over.children_mut() {
+        let mut carried = expr.clone();
+        for operand in carried.children_mut() {
             *operand = self.carry(operand);
         }
-        over
+        carried
     }
 }
 
@@ -282,9 +282,9 @@ fn grouping<'a>(
         stream.assign_windows()?;
     }
     // Expressions come first: a window column in one assigns the windows, which moves the columns.
-    let is_read = |place: &usize| *place < aggregate.group_expr.len() || needed.contains(place);
+    let is_read = |index: &usize| *index < aggregate.group_expr.len() || needed.contains(index);
     let exprs = aggregate.group_expr.iter().chain(&aggregate.aggr_expr).enumerate();
-    for (_, expr) in exprs.filter(|(place, _)| is_read(place)) {
+    for (_, expr) in exprs.filter(|(index, _)| is_read(index)) {
         if window_column(stream, expr).is_none() && !matches!(expr, Logical::AggregateFunction(_)) {
             stream.expr(expr, below)?;
         }

@@ -14,12 +14,12 @@ pub(super) struct Chain {
 /// The places of an operator.
 struct Origin {
     places: Vec<Place>,
-    /// The places of the node that is being lowered belong to it too.
+    /// The operator also gets the places of the node that is being lowered.
     is_open: bool,
 }
 
 impl Chain {
-    /// Adds an operator of the present node.
+    /// Adds an operator with the places of the node that is being lowered.
     pub(super) fn push(&mut self, spec: OperatorSpec) {
         self.push_as(spec, Vec::new(), true);
     }
@@ -29,15 +29,16 @@ impl Chain {
         self.push_as(spec, places, false);
     }
 
-    /// Adds an operator with these places. `is_open`: it also has the places of the present node.
+    /// Adds an operator with these places. `is_open`: it also gets those of the node that is being lowered.
     pub(super) fn push_as(&mut self, spec: OperatorSpec, places: Vec<Place>, is_open: bool) {
         self.specs.push(spec);
         self.origins.push(Origin { places, is_open });
     }
 
-    /// Removes the filter at the end of the chain, if there is one that passes all columns on.
+    /// Removes the filter at the end of the chain, if there is one. It passes all columns on, because filters
+    /// are narrowed only after lowering.
     pub(super) fn pop_filter(&mut self) -> Option<(Expr, Vec<Place>)> {
-        let is_filter = |of: &mut OperatorSpec| matches!(of, OperatorSpec::Filter { .. });
+        let is_filter = |spec: &mut OperatorSpec| matches!(spec, OperatorSpec::Filter { .. });
         let OperatorSpec::Filter { predicate, .. } = self.specs.pop_if(is_filter)? else { return None };
         Some((predicate, self.origins.pop().map(|origin| origin.places).unwrap_or_default()))
     }

@@ -49,7 +49,7 @@ pub(super) fn is_limit(window: &Over) -> bool {
 
 /// Whether a node below emits rows as processing time advances. Then no row waits for event time.
 fn waits_for_clock(plan: &Rel) -> bool {
-    let of_node = |node: &Rel| match node {
+    let emits_by_clock = |node: &Rel| match node {
         Rel::Assign(assign) => assign.by_clock,
         Rel::Over(window) => window.window_expr.iter().filter_map(|expr| call(expr).ok()).any(|call| {
             let frame = &call.params.window_frame;
@@ -64,7 +64,7 @@ fn waits_for_clock(plan: &Rel) -> bool {
     };
     let mut waits = false;
     let visited = plan.see(&mut |node| {
-        waits |= of_node(node);
+        waits |= emits_by_clock(node);
         Ok(if waits { TreeNodeRecursion::Stop } else { TreeNodeRecursion::Continue })
     });
     waits || visited.is_err()

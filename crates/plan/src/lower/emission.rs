@@ -24,8 +24,8 @@ pub(super) struct Emission {
 }
 
 impl Lowering<'_> {
-    /// The emission of such windows, if the rows or the options require it. The windows are then assigned,
-    /// and their columns become ordinary keys.
+    /// The emission of the windows, if the rows or the options require an updating aggregate. The windows are
+    /// then assigned, and their columns become ordinary keys.
     pub(super) fn emission(
         &self,
         aggregate: &Aggregate,
@@ -39,7 +39,8 @@ impl Lowering<'_> {
             None => return Ok(None),
         };
         let keys = aggregate.group_expr.iter().map(|key| stream.plain_column(key, below));
-        let keys: Vec<Option<usize>> = keys.map(|key| key.filter(|of| stream.window_column(*of).is_some())).collect();
+        let keys: Vec<Option<usize>> =
+            keys.map(|key| key.filter(|column| stream.window_column(*column).is_some())).collect();
         let Some(windowed) = stream.window.as_ref().filter(|windowed| {
             let are_rows = !windowed.has_columns || windowed.assigned || stream.weight.is_some();
             are_rows && keys.iter().any(Option::is_some)
@@ -52,7 +53,7 @@ impl Lowering<'_> {
         stream.assign_windows()?;
         let Some(windowed) = stream.window.take() else { return Ok(None) };
         let window_of = |key: &Option<usize>| key.and_then(|column| stream.columns[column].window);
-        let columns = keys.iter().enumerate().filter_map(|(place, key)| Some((place, window_of(key)?))).collect();
+        let columns = keys.iter().enumerate().filter_map(|(index, key)| Some((index, window_of(key)?))).collect();
         stream.columns.iter_mut().for_each(|column| column.window = None);
         let (expr, data_type) = (windowed.time.clone(), windowed.time_type.clone());
         let key = NamedExpr { name: "window_time".into(), expr, data_type, nullable: false };
@@ -68,10 +69,10 @@ impl Stream {
         if !spec.is_once() {
             return;
         }
-        let lags = columns.iter().map(|(place, column)| Some((*place, windowed.lag_ms(*column)?)));
+        let lags = columns.iter().map(|(index, column)| Some((*index, windowed.lag_ms(*column)?)));
         self.times = lags.flatten().collect();
-        for (place, column) in columns {
-            self.columns[place].window = Some(column);
+        for (index, column) in columns {
+            self.columns[index].window = Some(column);
         }
         self.window = Some(Windowed { time: Expr::Column(spec.time), assigned: false, ..windowed });
         self.has_event_time = true;

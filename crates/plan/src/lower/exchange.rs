@@ -16,14 +16,14 @@ pub(super) struct KeyedStage {
 }
 
 impl KeyedStage {
-    /// Whether the stage can be part of a chain, because each has a single task.
+    /// Whether the stage can be part of a chain, because both have a single task.
     pub(super) fn continues(&self, chain: &Stream) -> bool {
         chain.parallelism == 1 && self.tasks == 1
     }
 }
 
 impl Lowering<'_> {
-    /// The next stage of this name. All rows with one key go to a single task.
+    /// The next stage of this name. `has_one_key`: all rows have the same key, so the stage has one task.
     pub(super) fn keyed_stage(&mut self, name: &'static str, has_one_key: bool) -> KeyedStage {
         if has_one_key {
             return KeyedStage { name, label: None, tasks: 1, tasks_max: Some(1) };

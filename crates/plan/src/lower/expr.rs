@@ -33,8 +33,8 @@ pub(super) fn convert(expr: &Logical, schema: &Columns, column: &dyn Fn(usize) -
     Ok(match expr {
         Logical::Alias(alias) => sub(&alias.expr)?,
         Logical::Column(name) => column(schema.place(name)?)?,
-        Logical::Placeholder(of) => {
-            column(Stamp::of_placeholder(of).ok_or_else(|| Error::internal("an unknown placeholder"))?.index())?
+        Logical::Placeholder(name) => {
+            column(Stamp::of_placeholder(name).ok_or_else(|| Error::internal("an unknown placeholder"))?.index())?
         }
         call if is_stamp(call) => return Err(unknown(Stamp::ProcessingTime)),
         call if current_watermark::is_call(call) => return Err(unknown(Stamp::Watermark)),
@@ -109,7 +109,7 @@ fn function_call(call: &ScalarFunction, args: Vec<Expr>, returns: DataType, sche
     Ok(Expr::Call { function, args, returns, fails, varies })
 }
 
-/// Only comparisons that the binder made of subqueries can still compare maps.
+/// Refuses comparisons of maps. Only the binder's comparisons for subqueries can still have them here.
 fn check_comparison(binary: &BinaryExpr, schema: &Columns) -> Result<()> {
     use Operator::{Eq, IsDistinctFrom, IsNotDistinctFrom, NotEq};
     if !matches!(binary.op, Eq | NotEq | IsDistinctFrom | IsNotDistinctFrom) {
@@ -122,11 +122,11 @@ fn check_comparison(binary: &BinaryExpr, schema: &Columns) -> Result<()> {
 }
 
 /// The operands of a chain of one operator, from left to right.
-fn chain(expr: &Logical, of: Operator) -> Vec<&Logical> {
+fn chain(expr: &Logical, op: Operator) -> Vec<&Logical> {
     let (mut operands, mut rest) = (Vec::new(), vec![expr]);
     while let Some(expr) = rest.pop() {
         match expr {
-            Logical::BinaryExpr(binary) if binary.op == of => rest.extend([binary.right.as_ref(), &binary.left]),
+            Logical::BinaryExpr(binary) if binary.op == op => rest.extend([binary.right.as_ref(), &binary.left]),
             other => operands.push(other),
         }
     }

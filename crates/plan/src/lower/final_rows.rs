@@ -28,7 +28,8 @@ impl Lowering<'_> {
         self.final_rows(stream)
     }
 
-    /// Counts each row of a sink's columns and a weight, and emits it at the end as often as it is there.
+    /// Sums the weights of equal rows, and at the end emits the row as often as the sum says. The rows are
+    /// materialized.
     pub(super) fn final_rows(&mut self, stream: Stream) -> Result<Stream> {
         let Some(weight) = stream.weight else { return Ok(stream) };
         if let Some(field) = stream.physical.iter().find(|field| has_map(field.data_type())) {

@@ -1,7 +1,9 @@
-//! Updating aggregations: without a window, over an unbounded input.
+//! Updating aggregations, whose results change while the job runs. They have no window, or one with an
+//! [`Emission`](super::emission::Emission).
 
 use anabranch_dataflow::{
-    AggregateSpec, EmissionSpec, ExchangeKind, Expr, GroupAggregateSpec, NamedExpr, OperatorSpec, weight_field,
+    AggregateSpec, EmissionSpec, ExchangeKind, Expr, GroupAggregateSpec, NamedExpr, OperatorSpec, sql_name,
+    weight_field,
 };
 use anabranch_model::{Error, Result};
 use arrow::datatypes::{DataType, Field};
@@ -44,8 +46,8 @@ impl Lowering<'_> {
             Some(_) => "in a window that is emitted early or changed late",
             None => "without a window",
         };
-        for of in &grouping.aggregates {
-            check_function(of, &stream, place)?;
+        for aggregate in &grouping.aggregates {
+            check_function(aggregate, &stream, place)?;
         }
         let stage = self.keyed_stage(AGGREGATE, grouping.keys.is_empty());
         let mut stream = self.exchange_rows(stage, stream, &mut grouping);
@@ -64,37 +66,37 @@ impl Lowering<'_> {
         finish(&mut stream, &grouping, aggregate, needed);
         stream.physical.extend(weight.map(|_| weight_field()));
         stream.weight = weight;
-        // The indexes of the keys. A key without a value is not unique by itself.
+        // All keys count, also those without a value: the other keys alone are not unique.
         stream.unique = Some((0..aggregate.group_expr.len()).collect());
         Ok(stream)
     }
 }
 
 /// Checks that the function's accumulator can update its result. `place` names the context for errors.
-pub(super) fn check_function(of: &AggregateSpec, stream: &Stream, place: &str) -> Result<()> {
-    let name = of.function.to_uppercase();
-    if !UPDATING.contains(&of.function.as_str()) {
+pub(super) fn check_function(spec: &AggregateSpec, stream: &Stream, place: &str) -> Result<()> {
+    let name = spec.function.to_uppercase();
+    if !UPDATING.contains(&spec.function.as_str()) {
         let known = UPDATING.map(|name| if name == "string_agg" { "LISTAGG".to_owned() } else { name.to_uppercase() });
         let known = known.join(", ");
-        return Err(Error::user(format!("{name} {place} has no updating result yet"))
+        return Err(Error::user(format!("{name} {place} is not supported yet"))
             .remedy(format!("aggregate append-only rows in a window, or use one of {known}")));
     }
-    if of.function == "string_agg" && !matches!(of.args.get(1), Some(Expr::Literal(_))) {
+    if spec.function == "string_agg" && !matches!(spec.args.get(1), Some(Expr::Literal(_))) {
         return Err(
             Error::user("the separator of LISTAGG is not a constant").remedy("write a text: LISTAGG(name, '; ')")
         );
     }
     let physical = |index: usize| stream.physical.get(index).map(|field: &Field| field.data_type().clone());
-    let argument = of.args.first().and_then(|arg| arg.data_type(&physical));
-    let is_summed = |of: &DataType| matches!(of, DataType::Int64 | DataType::Float64 | DataType::Decimal128(..));
+    let argument = spec.args.first().and_then(|arg| arg.data_type(&physical));
+    let is_summed = |kind: &DataType| matches!(kind, DataType::Int64 | DataType::Float64 | DataType::Decimal128(..));
     match argument {
-        Some(argument) if matches!(of.function.as_str(), "sum" | "avg") && !is_summed(&argument) => {
-            Err(Error::user(format!("{name} of {argument} {place} has no updating result yet"))
+        Some(argument) if matches!(spec.function.as_str(), "sum" | "avg") && !is_summed(&argument) => {
+            Err(Error::user(format!("{name} of {} {place} is not supported yet", sql_name(&argument)))
                 .remedy("cast the argument to BIGINT, DECIMAL or DOUBLE"))
         }
         // The accumulator finds values by their bytes.
         Some(argument)
-            if matches!(of.function.as_str(), "array_agg" | "first_value" | "last_value") && has_map(&argument) =>
+            if matches!(spec.function.as_str(), "array_agg" | "first_value" | "last_value") && has_map(&argument) =>
         {
             Err(not_comparable(&format!("the argument of {name}"), &argument))
         }
@@ -112,7 +114,8 @@ impl Stream {
         ExchangeKind::Hash { keys }
     }
 
-    /// Distributes rows of a sink's columns among its tasks. All versions of a row go to the same task.
+    /// Distributes rows, which have a sink's columns, among the sink's tasks. All versions of a row go to the
+    /// same task.
     pub(super) fn divided_for_sink(&self, key: &[usize]) -> ExchangeKind {
         match &self.unique {
             _ if self.weight.is_some() && !key.is_empty() => ExchangeKind::Hash { keys: key.to_vec() },
@@ -135,11 +138,11 @@ impl Stream {
 
     /// Adds a weight, computed from the physical columns, to an append-only stream.
     pub(super) fn materialize_with(&mut self, weight: NamedExpr) {
-        let places = self.physical.len();
+        let index = self.physical.len();
         let columns = unchanged(&self.physical).chain([weight]).collect();
         self.physical.push(weight_field());
         self.operators.push(OperatorSpec::Project { columns });
-        self.weight = Some(places);
+        self.weight = Some(index);
     }
 
     /// Adds the weight 1 to a materialized append-only stream.

@@ -33,7 +33,8 @@ impl Lowering<'_> {
         };
         let mut windows: Vec<bool> = keys.iter().map(|key| is_window(&stream, key)).collect();
         let sets = sets(aggregate)?;
-        let lacks = |set: &Vec<Logical>| keys.iter().zip(&windows).any(|(key, of)| *of && !set.contains(*key));
+        let lacks =
+            |set: &Vec<Logical>| keys.iter().zip(&windows).any(|(key, is_window)| *is_window && !set.contains(*key));
         if sets.iter().any(lacks) {
             // A set without a window column makes the window columns ordinary keys.
             windows.fill(false);
@@ -46,12 +47,12 @@ impl Lowering<'_> {
         // its grouping sets.
         let number = aggregate.columns.field(keys.len()).as_ref().clone();
         let (mut expanded, mut group_expr, mut ids) = (Vec::new(), Vec::new(), Vec::new());
-        for (place, (key, is_window)) in keys.iter().zip(&windows).enumerate() {
+        for (index, (key, is_window)) in keys.iter().zip(&windows).enumerate() {
             if *is_window {
                 group_expr.push((*key).clone());
                 continue;
             }
-            let name = format!("{KEY}{place}");
+            let name = format!("{KEY}{index}");
             ids.push(fresh(&name));
             group_expr.extend(ids.last().cloned().map(Logical::Column));
             expanded.push(stream.compared(name, key, below, "GROUP BY")?);
@@ -93,15 +94,15 @@ fn groupings(sets: Vec<Vec<Logical>>, keys: &[&Logical], windows: &[bool]) -> Ve
     let mut lacking: Vec<u64> = Vec::with_capacity(sets.len());
     for set in sets {
         let mut grouping = Grouping { keys: Vec::new(), number: 0 };
-        let mut place = 0;
+        let mut index = 0;
         for (key, is_window) in keys.iter().zip(windows) {
             grouping.number <<= 1;
             if !set.contains(*key) {
                 grouping.number |= 1;
             } else if !is_window {
-                grouping.keys.push(place);
+                grouping.keys.push(index);
             }
-            place += usize::from(!is_window);
+            index += usize::from(!is_window);
         }
         let equal = lacking.iter().filter(|other| **other == grouping.number).count() as u64;
         lacking.push(grouping.number);
@@ -113,8 +114,9 @@ fn groupings(sets: Vec<Vec<Logical>>, keys: &[&Logical], windows: &[bool]) -> Ve
 
 /// All subsets of the keys, the full set first. The planner bounds their number.
 fn subsets(keys: &[Logical]) -> Vec<Vec<Logical>> {
-    let has = |subset: usize, place: usize| subset >> (keys.len() - 1 - place) & 1 == 0;
-    let subset =
-        |of: usize| keys.iter().enumerate().filter(|(place, _)| has(of, *place)).map(|(_, key)| key.clone()).collect();
+    let has = |missing: usize, index: usize| missing >> (keys.len() - 1 - index) & 1 == 0;
+    let subset = |missing: usize| {
+        keys.iter().enumerate().filter(|(index, _)| has(missing, *index)).map(|(_, key)| key.clone()).collect()
+    };
     (0..1 << keys.len()).map(subset).collect()
 }

@@ -21,7 +21,7 @@ use crate::settings::RuntimeMode;
 use crate::table::static_sides;
 use crate::varying::check_repeatable;
 
-/// A join as seen from its main input.
+/// A join as seen from its probe side: each probe row is joined with the build rows that match it.
 pub(super) struct Sides<'a> {
     pub(super) kind: JoinKind,
     pub(super) probe: &'a Rel,
@@ -48,14 +48,14 @@ impl Sides<'_> {
 
 /// The needed columns of a join's output, by side.
 pub(super) fn needed_of_sides(needed: &Needed, left: &Rel) -> [Needed; 2] {
-    let mut of_sides = [Needed::new(), Needed::new()];
+    let mut sides = [Needed::new(), Needed::new()];
     for index in needed {
         match index.checked_sub(left.width()) {
-            Some(index) => of_sides[1].insert(index),
-            None => of_sides[0].insert(*index),
+            Some(index) => sides[1].insert(index),
+            None => sides[0].insert(*index),
         };
     }
-    of_sides
+    sides
 }
 
 /// Adds the columns that a join's condition reads.
@@ -121,7 +121,7 @@ pub(super) fn fuse(
     build: &Stream,
     output_needed: &[Needed; 2],
 ) -> Result<(Stream, StaticJoinSpec)> {
-    // First, because assigning windows moves the physical columns.
+    // Windows are assigned first, because that moves the physical columns.
     let read: Vec<&Logical> = sides.keys.iter().map(|(probe_key, _)| *probe_key).chain(filter).collect();
     let probe_index = sides.probe.columns();
     let build_index = sides.build.columns();
@@ -169,8 +169,8 @@ pub(super) fn fuse(
     Ok((probe, spec))
 }
 
-/// Chooses the side that is read first and kept in memory: the right one of two bounded sides. `None`: it is
-/// a join of two streams.
+/// Chooses the static side that is read first and kept in memory. Of two static sides it is the right one,
+/// unless the join keeps the rows of the right side. `None`: the join is lowered as one of two streams.
 fn sides(join: &Join) -> Result<Option<Sides<'_>>> {
     let (left, right) = (join.left.as_ref(), join.right.as_ref());
     let (left_static, right_static) = static_sides(left, right);
@@ -221,8 +221,8 @@ fn join_filter(filter: &Logical, sides: &Sides, probe: &Stream, build: &Stream) 
     })
 }
 
-/// The indexes of the physical columns that the values read. The values are changed to these columns' places
-/// in the joined rows.
+/// The indexes of the physical columns that the values read. The values are changed to the columns' positions
+/// in this list.
 pub(super) fn keep_read_columns(
     probe_columns: &mut [LogicalColumn],
     build_columns: &mut [LogicalColumn],

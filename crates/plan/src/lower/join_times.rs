@@ -121,13 +121,13 @@ impl Bounds {
                 of_right.push((left_lag - least + right_lag, ExpirySpec { time: *r, after_ms: left_lag - least }));
             }
         }
-        let shortest = |of: Vec<(i64, ExpirySpec)>| of.into_iter().min_by_key(|(ms, _)| *ms).map(|(_, spec)| spec);
+        let shortest = |all: Vec<(i64, ExpirySpec)>| all.into_iter().min_by_key(|(ms, _)| *ms).map(|(_, spec)| spec);
         [shortest(of_left), shortest(of_right)]
     }
 
-    /// The times of the joined rows, for the left and the right columns. A side that pads rows emits rows
-    /// without a match at their expiry, which one column defines. The other columns of these rows have no
-    /// bound.
+    /// The times of the joined rows, for the left and the right columns. `waits_by`: for each side that emits
+    /// rows without a match at their expiry, the column that defines the expiry. The other columns of these
+    /// rows have no bound.
     pub(super) fn times(&self, left: &TimedSide, right: &TimedSide, waits_by: [Option<usize>; 2]) -> [Times; 2] {
         let mut found = [Times::new(), Times::new()];
         let mut add = |side: usize, column: usize, ms: i64| {
@@ -170,13 +170,13 @@ fn add_window_columns(times: &mut Times, side: &TimedSide) {
 fn shifted(expr: &Expr, left: &TimedSide, right: &TimedSide) -> Option<Shifted> {
     match expr {
         Expr::BinaryExpr(BinaryExpr { left: a, op: op @ (Operator::Plus | Operator::Minus), right: b }) => {
-            let (of, ms) = match (literal_interval_ms(a), literal_interval_ms(b)) {
+            let (operand, ms) = match (literal_interval_ms(a), literal_interval_ms(b)) {
                 (None, Some(ms)) => (a, if *op == Operator::Plus { ms } else { -ms }),
                 (Some(ms), None) if *op == Operator::Plus => (b, ms),
                 _ => return None,
             };
-            let of = shifted(of, left, right)?;
-            Some(Shifted { ms: of.ms + ms, ..of })
+            let operand = shifted(operand, left, right)?;
+            Some(Shifted { ms: operand.ms + ms, ..operand })
         }
         _ => {
             let column = |side: &TimedSide| plain_time(expr, side.index);

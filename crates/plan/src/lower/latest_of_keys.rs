@@ -14,7 +14,7 @@ use crate::maps::has_map;
 const LATEST: &str = "latest";
 
 impl Lowering<'_> {
-    /// Keeps updating rows of a sink's columns by these key columns.
+    /// Keeps the latest row of each key. The rows are updating, and have a sink's columns and the weight.
     pub(super) fn latest_of_keys(&mut self, stream: Stream, weight: usize, key: &[usize]) -> Stream {
         let stage = self.keyed_stage(LATEST, false);
         let (label, tasks_max) = (stage.label.clone(), stage.tasks_max);
@@ -52,8 +52,8 @@ impl Lowering<'_> {
         next.physical = key.iter().map(|column| fields[*column].clone()).collect();
         next.physical.extend((!others.is_empty()).then(|| Field::new("row", row_type, true)));
         next.physical.push(weight_field());
-        let value = |(column, field): (usize, &Field)| match key.iter().position(|of| *of == column) {
-            Some(place) => NamedExpr::with_field(Expr::Column(place), field),
+        let value = |(column, field): (usize, &Field)| match key.iter().position(|key| *key == column) {
+            Some(index) => NamedExpr::with_field(Expr::Column(index), field),
             None => {
                 let args = vec![Expr::Column(key.len()), Expr::text(field.name())];
                 let (function, returns) = ("get_field".to_owned(), field.data_type().clone());
@@ -68,7 +68,8 @@ impl Lowering<'_> {
 }
 
 impl Stream {
-    /// The weight of rows that must be kept by these key columns.
+    /// The index of the weight, if several updating rows may have the same key. `None` also if a column has
+    /// maps, which cannot be compared.
     pub(super) fn weight_of_conflicts(&self, key: &[usize]) -> Option<usize> {
         let has_no_map = !self.physical.iter().any(|field| has_map(field.data_type()));
         self.weight.filter(|_| has_no_map && !key.is_empty() && !self.is_unique_by(key))

@@ -66,6 +66,6 @@ fn spec(limit: &Limit) -> Result<LimitSpec> {
         Some(Bounds { skip, fetch: Some(fetch) }) => Ok(LimitSpec { skip: skip as u64, fetch: fetch as u64 }),
         Some(Bounds { fetch: None, .. }) => Err(Error::user("OFFSET without LIMIT is not supported")
             .remedy("add LIMIT: a stream without an end has no last row")),
-        None => Err(Error::user("LIMIT and OFFSET must be constants")),
+        None => Err(Error::user("LIMIT and OFFSET must be whole numbers of at least 0").remedy("write LIMIT 10")),
     }
 }

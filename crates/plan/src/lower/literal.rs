@@ -12,24 +12,24 @@ pub(super) fn constant(value: &ScalarValue) -> Result<Expr> {
     if value.is_null() {
         return literal(value).map(Expr::Literal);
     }
-    let of = |array: &ArrayRef, index: usize| {
+    let at = |array: &ArrayRef, index: usize| {
         let value = ScalarValue::try_from_array(array, index).map_err(|e| Error::internal(e.to_string()))?;
         constant(&value)
     };
     let (function, args): (_, Result<Vec<Expr>>) = match value {
         ScalarValue::List(list) => {
             let elements = list.value(0);
-            ("make_array", (0..elements.len()).map(|index| of(&elements, index)).collect())
+            ("make_array", (0..elements.len()).map(|index| at(&elements, index)).collect())
         }
         ScalarValue::Map(map) => {
             let entries = map.value(0);
             let columns = entries.columns();
-            let parts = (0..entries.len()).flat_map(|index| columns.iter().map(move |column| of(column, index)));
+            let parts = (0..entries.len()).flat_map(|index| columns.iter().map(move |column| at(column, index)));
             ("make_map", parts.collect())
         }
         ScalarValue::Struct(row) => {
             let fields = row.fields().iter().zip(row.columns());
-            ("named_struct", fields.flat_map(|(field, column)| [Ok(Expr::text(field.name())), of(column, 0)]).collect())
+            ("named_struct", fields.flat_map(|(field, column)| [Ok(Expr::text(field.name())), at(column, 0)]).collect())
         }
         _ => return of_one_value(value),
     };
@@ -41,7 +41,7 @@ fn of_one_value(value: &ScalarValue) -> Result<Expr> {
     if !matches!(to, DataType::Duration(_)) {
         return literal(value).map(Expr::Literal);
     }
-    // A duration is shown with its unit.
+    // The text of a duration has its unit, so the number is cast.
     let number = value.cast_to(&DataType::Int64).map_err(|e| Error::internal(e.to_string()))?;
     Ok(Expr::Cast { expr: Box::new(Expr::Literal(literal(&number)?)), to, safe: false })
 }

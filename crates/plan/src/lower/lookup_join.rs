@@ -1,4 +1,4 @@
-//! Lookup joins: joins with outside tables that are looked up when a row arrives. The join begins a stage of
+//! Lookup joins: joins with external tables that are looked up when a row arrives. The join begins a stage of
 //! its own with the same number of tasks as the stage before, so that rows keep their order while they wait
 //! for answers.
 
@@ -85,7 +85,7 @@ fn lookup_keys(decoded: &[usize], table: &Rel, pairs: &[(&Logical, &Logical)], i
     let mut keys: Vec<LookupKey> = Vec::new();
     for (key, (_, theirs)) in pairs.iter().enumerate() {
         let column = same_values(theirs, index).and_then(|column| physical_column(table, column));
-        let column = column.and_then(|column| decoded.iter().position(|of| *of == column));
+        let column = column.and_then(|column| decoded.iter().position(|own| *own == column));
         // A column that is compared twice is looked up by the first value. The join compares both.
         if let Some(column) = column.filter(|column| keys.iter().all(|known| known.column != *column)) {
             keys.push(LookupKey { column, key });

@@ -69,7 +69,7 @@ impl Stream {
         let (mut places, mut is_open) = (Vec::new(), false);
         // The columns are mostly in the order of the expressions.
         let mut next = 0;
-        for NamedExpr { expr, .. } in exprs.iter().filter(|of| !is_column(&of.expr)) {
+        for NamedExpr { expr, .. } in exprs.iter().filter(|named| !is_column(&named.expr)) {
             let (before, rest) = self.columns.split_at(next);
             let mut columns = rest.iter().chain(before);
             match columns.position(|column| column.value.as_ref() == Some(expr)) {
@@ -114,8 +114,8 @@ impl Stream {
         let Some(last) = shared.last() else { return };
         self.physical = last.iter().map(NamedExpr::field).collect();
         shared.into_iter().for_each(|columns| self.operators.push(OperatorSpec::Project { columns }));
-        if let Some(Expr::Column(place)) = weight {
-            self.weight = Some(place);
+        if let Some(Expr::Column(index)) = weight {
+            self.weight = Some(index);
         }
         self.stamps.clear();
     }

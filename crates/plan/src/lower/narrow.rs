@@ -39,7 +39,7 @@ fn columns_read(operator: &OperatorSpec) -> BTreeSet<usize> {
         OperatorSpec::WindowAggregate(spec) if spec.phase == AggregatePhase::Partial => {
             spec.time.iter().for_each(&mut visit);
             spec.keys.iter().for_each(|key| visit(&key.expr));
-            spec.aggregates.iter().flat_map(|of| of.args.iter().chain(&of.filter)).for_each(visit);
+            spec.aggregates.iter().flat_map(|call| call.args.iter().chain(&call.filter)).for_each(visit);
         }
         OperatorSpec::StaticJoin(spec) => {
             spec.probe_keys.iter().chain(&spec.filter).for_each(visit);
@@ -53,21 +53,21 @@ fn columns_read(operator: &OperatorSpec) -> BTreeSet<usize> {
 
 /// Changes an operator to an input with only these columns.
 fn take_columns(operator: &mut OperatorSpec, kept: &[usize]) -> Result<()> {
-    let place = |column: usize| kept.binary_search(&column).unwrap_or_default();
-    let move_to = |expr: &mut Expr| *expr = expr.with_columns_at(&place);
+    let position = |column: usize| kept.binary_search(&column).unwrap_or_default();
+    let move_to = |expr: &mut Expr| *expr = expr.with_columns_at(&position);
     let broken = |error: arrow::error::ArrowError| Error::internal(error.to_string());
     match operator {
         OperatorSpec::Project { columns } => columns.iter_mut().for_each(|column| move_to(&mut column.expr)),
         OperatorSpec::WindowAggregate(spec) => {
             spec.time.iter_mut().for_each(move_to);
             spec.keys.iter_mut().for_each(|key| move_to(&mut key.expr));
-            spec.aggregates.iter_mut().flat_map(|of| of.args.iter_mut().chain(&mut of.filter)).for_each(move_to);
+            spec.aggregates.iter_mut().flat_map(|call| call.args.iter_mut().chain(&mut call.filter)).for_each(move_to);
             spec.input_schema = spec.input_schema.project(kept).map_err(broken)?.into();
         }
         OperatorSpec::StaticJoin(spec) => {
             let width = spec.probe_schema.fields().len();
             // The columns of the build side follow.
-            let joined = |column: usize| column.checked_sub(width).map_or(place(column), |of| kept.len() + of);
+            let joined = |column: usize| column.checked_sub(width).map_or(position(column), |built| kept.len() + built);
             spec.probe_keys.iter_mut().for_each(move_to);
             spec.filter.iter_mut().for_each(|filter| *filter = filter.with_columns_at(&joined));
             spec.output.iter_mut().for_each(|column| *column = joined(*column));

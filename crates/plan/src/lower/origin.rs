@@ -38,8 +38,8 @@ impl Lowering<'_> {
         std::mem::replace(&mut self.origins.present, above)
     }
 
-    /// Adds the node's place to an error, if all of its expressions belong together. In a session, other
-    /// texts may contain the declarations.
+    /// Adds the node's place to an error, if the node's expressions stand together in the text. The
+    /// declarations of a session may be in other texts, so its errors get no place.
     pub(super) fn located(&mut self, error: Error, plan: &Rel, places: &[Place]) -> Error {
         use Rel::{Assign, Copies, Get, Over, Sort, Temporal, Unnest};
         let is_passed_on = std::mem::replace(&mut self.origins.has_failed, true);

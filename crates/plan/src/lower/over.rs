@@ -129,7 +129,7 @@ fn frame(of: &WindowFrame) -> Result<Frame> {
     if of.end_bound != WindowFrameBound::CurrentRow {
         return wrong("rows other than the current row and preceding rows");
     }
-    // The outer option: whether there is a bound.
+    // `None`: there is no bound. `Some(None)`: the current row.
     let preceding = match &of.start_bound {
         WindowFrameBound::Preceding(preceding) if preceding.is_null() => None,
         WindowFrameBound::Preceding(preceding) => Some(Some(preceding)),
@@ -355,7 +355,7 @@ fn add_operators(stream: &mut Stream, spec: &OverSpec, calls: Vec<CallSpec>, win
         let mut kept: Vec<usize> = (0..fields.len()).collect();
         if number == last {
             kept = keep_columns(&mut stream.columns, results.values().copied());
-            results.values_mut().for_each(|column| *column = kept.partition_point(|of| of < column));
+            results.values_mut().for_each(|column| *column = kept.partition_point(|other| other < column));
         }
         let width = kept.len();
         let own = OverSpec { functions, output: kept, ..own };
@@ -381,8 +381,8 @@ pub(super) fn keep_columns(columns: &mut [LogicalColumn], others: impl Iterator<
     kept.sort_unstable();
     kept.dedup();
     for column in columns {
-        let place = column.value.as_ref().and_then(column_of).map(|of| kept.partition_point(|other| *other < of));
-        column.value = place.map(Expr::Column);
+        let physical = column.value.as_ref().and_then(column_of);
+        column.value = physical.map(|own| Expr::Column(kept.partition_point(|other| *other < own)));
     }
     kept
 }
@@ -433,7 +433,7 @@ impl RowColumns {
             data_type: field.data_type().clone(),
             nullable: field.is_nullable(),
         };
-        // At most the number of rows that fit into memory.
+        // It is at most the number of rows that fit into memory, and so fits into an `i64`.
         let number = |number: u64| Expr::number(number.cast_signed());
         match &call.function {
             Function::Number => Ok(spec("count", vec![number(1)])),
@@ -458,9 +458,9 @@ impl RowColumns {
                 let name = format!("{}_{}", aggregate.func.name(), call.place + 1);
                 let mut spec = aggregate_spec(name, aggregate, field, index, stream)?;
                 check_function(&spec, stream, "OVER")?;
-                for (of, arg) in spec.args.iter_mut().zip(&aggregate.params.args) {
-                    if !matches!(of, Expr::Literal(_)) {
-                        *of = self.argument(of.clone(), arg.get_type(index).map_err(planning_error)?);
+                for (own, arg) in spec.args.iter_mut().zip(&aggregate.params.args) {
+                    if !matches!(own, Expr::Literal(_)) {
+                        *own = self.argument(own.clone(), arg.get_type(index).map_err(planning_error)?);
                     }
                 }
                 spec.filter = spec.filter.map(|filter| self.argument(filter, DataType::Boolean));

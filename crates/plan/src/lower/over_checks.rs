@@ -26,7 +26,7 @@ pub(super) fn check_calls(window: &Over) -> Result<()> {
     Ok(())
 }
 
-/// Rows are ordered by milliseconds.
+/// Refuses an event time with more digits than milliseconds, because rows are ordered by milliseconds.
 pub(super) fn check_precision(time: &Logical, window: &Over, index: &Columns) -> Result<()> {
     let digits = match time.get_type(index).map_err(planning_error)? {
         DataType::Timestamp(TimeUnit::Microsecond, _) => 6,

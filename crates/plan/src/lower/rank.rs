@@ -93,7 +93,7 @@ fn limit_of(condition: &Logical, plan: &Rel) -> Option<(u64, bool)> {
     let Logical::Literal(ScalarValue::Int64(Some(constant)), _) = constant.as_ref() else { return None };
     let limit = match op {
         Operator::LtEq | Operator::Eq => *constant,
-        Operator::Lt => constant - 1,
+        Operator::Lt => constant.saturating_sub(1),
         _ => return None,
     };
     u64::try_from(limit.max(0)).ok().map(|limit| (limit, op == Operator::Eq && limit != 1))
@@ -161,15 +161,15 @@ impl Lowering<'_> {
         });
         let keys = partition.len() + usize::from(window_time.is_some());
         if stream.weight.is_some() {
-            // A row and its retraction would have different times.
+            // The source would stamp a row and its retraction with different times.
             stream.stamps = Vec::new();
         }
         let mut rows = sorted_columns(&mut stream, call, window_time, index)?;
         let mut outputs = rows.columns(&stream, needed);
         let mut output = Vec::new();
         for (column, before) in outputs.iter_mut().zip(&stream.columns) {
-            if let Some(Expr::Column(place)) = &mut column.value {
-                output.push(std::mem::replace(place, output.len()));
+            if let Some(Expr::Column(position)) = &mut column.value {
+                output.push(std::mem::replace(position, output.len()));
             }
             column.window = before.window.filter(|_| windowed.is_some());
         }
@@ -211,6 +211,7 @@ impl Lowering<'_> {
         Ok(ranked)
     }
 
+    /// Exchanges rows by the keys of a top-N, and adds its operator.
     pub(super) fn ranked(
         &mut self,
         stream: Stream,

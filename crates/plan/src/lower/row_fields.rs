@@ -29,9 +29,10 @@ pub(super) fn read_fields_alone(readers: &mut [&mut Stage]) {
     // One of the read fields, by declared column.
     let mut fields: BTreeMap<usize, usize> = BTreeMap::new();
     for (stage, (_, reads)) in readers.iter().zip(&all) {
-        let declared = |column: &usize| stage.source.as_ref().and_then(|of| of.projection.get(*column)).copied();
+        let declared =
+            |column: &usize| stage.source.as_ref().and_then(|source| source.projection.get(*column)).copied();
         whole.extend(reads.whole.iter().filter_map(declared));
-        let of_columns = reads.fields.iter().filter_map(|(column, of)| Some((declared(column)?, *of.first()?)));
+        let of_columns = reads.fields.iter().filter_map(|(column, fields)| Some((declared(column)?, *fields.first()?)));
         fields.extend(of_columns);
     }
     fields.retain(|column, _| !whole.contains(column));
@@ -43,10 +44,10 @@ pub(super) fn read_fields_alone(readers: &mut [&mut Stage]) {
             let counted = source.projection.first().and_then(|column| fields.get(column));
             reads.fields.extend(counted.map(|field| (0, BTreeSet::from([*field]))));
         }
-        let places = replace_columns(source, &divided, &reads.fields);
+        let indexes = replace_columns(source, &divided, &reads.fields);
         let schema = source.decoded().map(Arc::new).unwrap_or_else(|_| source.declared.clone());
-        each_expr(source, &mut stage.operators, &mut |expr| point(expr, decoded, &places));
-        if !places.fields.is_empty() {
+        each_expr(source, &mut stage.operators, &mut |expr| reindex(expr, decoded, &indexes));
+        if !indexes.fields.is_empty() {
             each_input_schema(&mut stage.operators, &schema);
         }
     }
@@ -130,8 +131,9 @@ impl SourceReads {
 
 /// The new indexes of a source's columns.
 struct NewIndexes {
-    /// Of columns that are read as a whole, by their former indexes.
+    /// The indexes of columns that are read as a whole, by their former indexes.
     whole: BTreeMap<usize, usize>,
+    /// The indexes of fields, by the former index of their column and their index in it.
     fields: BTreeMap<(usize, usize), usize>,
 }
 
@@ -141,13 +143,13 @@ fn replace_columns(
     divided: &BTreeSet<usize>,
     fields: &BTreeMap<usize, BTreeSet<usize>>,
 ) -> NewIndexes {
-    let mut places = NewIndexes { whole: BTreeMap::new(), fields: BTreeMap::new() };
+    let mut indexes = NewIndexes { whole: BTreeMap::new(), fields: BTreeMap::new() };
     let (mut declared, mut projection): (Vec<Arc<Field>>, Vec<usize>) = (Vec::new(), Vec::new());
     for (index, column) in source.declared.fields().iter().enumerate() {
         let decoded = source.projection.binary_search(&index).ok();
         let (DataType::Struct(parts), true) = (column.data_type(), divided.contains(&index)) else {
             if let Some(decoded) = decoded {
-                places.whole.insert(decoded, projection.len());
+                indexes.whole.insert(decoded, projection.len());
                 projection.push(declared.len());
             }
             declared.push(Arc::clone(column));
@@ -156,7 +158,7 @@ fn replace_columns(
         let read = decoded.and_then(|decoded| Some((decoded, fields.get(&decoded)?)));
         for (field, part) in parts.iter().enumerate() {
             if let Some((decoded, _)) = read.filter(|(_, read)| read.contains(&field)) {
-                places.fields.insert((decoded, field), projection.len());
+                indexes.fields.insert((decoded, field), projection.len());
                 projection.push(declared.len());
             }
             let name = format!("{}.{}", column.name(), part.name());
@@ -164,22 +166,22 @@ fn replace_columns(
         }
     }
     for stamp in 0..source.stamps().count() {
-        places.whole.insert(source.projection.len() + stamp, projection.len() + stamp);
+        indexes.whole.insert(source.projection.len() + stamp, projection.len() + stamp);
     }
     source.declared = Arc::new(Schema::new(declared));
     source.projection = projection;
-    places
+    indexes
 }
 
 /// Changes an expression to the new indexes.
-fn point(expr: &mut Expr, before: &Schema, places: &NewIndexes) {
-    let place = match (field_of(expr, before), &*expr) {
-        (Some(field), _) if places.fields.contains_key(&field) => places.fields.get(&field),
-        (_, Expr::Column(column)) => places.whole.get(column),
+fn reindex(expr: &mut Expr, before: &Schema, indexes: &NewIndexes) {
+    let index = match (field_of(expr, before), &*expr) {
+        (Some(field), _) if indexes.fields.contains_key(&field) => indexes.fields.get(&field),
+        (_, Expr::Column(column)) => indexes.whole.get(column),
         _ => None,
     };
-    match place {
-        Some(place) => *expr = Expr::Column(*place),
-        None => expr.children_mut().into_iter().for_each(|child| point(child, before, places)),
+    match index {
+        Some(index) => *expr = Expr::Column(*index),
+        None => expr.children_mut().into_iter().for_each(|child| reindex(child, before, indexes)),
     }
 }

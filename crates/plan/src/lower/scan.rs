@@ -26,7 +26,8 @@ impl Lowering<'_> {
         let table = plain_scan(scan, want.is_lookup)?;
         // From an index in the scan to an index in the record.
         let declared_index = |index: usize| scan.projection.as_ref().map_or(index, |projection| projection[index]);
-        let planned = table.watermark.as_ref().map(|of| of.in_zone(self.table.zone, self.catalog)).transpose()?;
+        let planned =
+            table.watermark.as_ref().map(|watermark| watermark.in_zone(self.table.zone, self.catalog)).transpose()?;
         let event_time = planned.as_deref().map(|plan| event_time(table, plan)).transpose()?;
         let mut projection: Needed = needed.iter().map(|index| declared_index(*index)).collect();
         projection.extend(event_time.iter().flat_map(|(_, _, reads)| reads));
@@ -91,7 +92,7 @@ impl Lowering<'_> {
         Ok(stream)
     }
 
-    /// The stamps that the source adds to its rows, for a table with this event time.
+    /// The stamps that the source of a table with this event time adds to its rows.
     fn reads_of(&self, event_time: Option<&LogicalExpr>) -> ReadStamps {
         ReadStamps {
             clock: self.reads.clock || event_time.is_some_and(is_read_by),
@@ -138,7 +139,7 @@ fn decoded_index(projection: &[usize], declared: usize) -> Result<usize> {
     projection.binary_search(&declared).map_err(|_| Error::internal(format!("column {declared} is not decoded")))
 }
 
-/// The table of a scan. `is_lookup`: it is looked up by key.
+/// The table of a scan. It must be readable, unless `is_lookup`: it is looked up by key.
 fn plain_scan(scan: &Get, is_lookup: bool) -> Result<&Table> {
     let table = Table::of_scan(scan)?;
     if is_lookup { Ok(table) } else { table.check_readable().map(|()| table) }

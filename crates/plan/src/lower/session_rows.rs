@@ -31,7 +31,7 @@ impl Stream {
     }
 
     /// Whether an aggregation can be computed without the bounds of sessions: it groups by session and by
-    /// exactly the session's keys, and reads window columns nowhere else. Also true if no bounds are unknown.
+    /// exactly the session's keys, and reads window columns nowhere else. Also true if all bounds are known.
     fn groups_sessions(&mut self, aggregate: &Aggregate, below: &Columns) -> Result<bool> {
         let Some(Windowed { partition, .. }) = self.open_sessions().cloned() else { return Ok(true) };
         let is_of_window =
@@ -137,7 +137,7 @@ fn row_fields(columns: &[Field]) -> Fields {
     columns.iter().enumerate().map(field).collect()
 }
 
-/// The expression that makes a row of these fields, each with the value of the column that is given with it.
+/// An expression that builds a row. Each field comes with the index of the column that has its value.
 pub(super) fn row_of<'a>(fields: impl Iterator<Item = (&'a Field, usize)>) -> Expr {
     let (fields, columns): (Vec<&Field>, Vec<usize>) = fields.unzip();
     let args = fields.iter().zip(columns).flat_map(|(field, column)| [Expr::text(field.name()), Expr::Column(column)]);
@@ -163,7 +163,7 @@ fn all_rows(rows: &Fields, list: DataType) -> AggregateSpec {
     }
 }
 
-/// The column that a key is, if it is one.
+/// The index of a column that is a key. `None`: the key is computed.
 fn column_of(key: &NamedExpr) -> Option<usize> {
     if let Expr::Column(column) = key.expr { Some(column) } else { None }
 }

@@ -8,7 +8,7 @@ use arrow::datatypes::{DataType, Field};
 /// An expression over the columns of some rows.
 pub(super) struct Read<'e> {
     pub(super) expr: &'e mut Expr,
-    /// Whether it is evaluated on each row. An aggregate with FILTER is evaluated on some.
+    /// Whether it is evaluated on each row. An aggregate with FILTER evaluates it on some rows only.
     pub(super) always: bool,
 }
 
@@ -91,8 +91,8 @@ impl<'c> Sharing<'c> {
         costs && !expr.varies() && reads_column(expr)
     }
 
-    /// Replaces the common subexpressions in `reads`. The projection has these, and all other columns that
-    /// `reads` read.
+    /// Replaces the common subexpressions in `reads` by columns of a projection. Returns the projection. It
+    /// also has all other columns that `reads` read.
     fn extract(&self, reads: &mut [Read<'_>]) -> Option<Vec<NamedExpr>> {
         let mut extraction = Extraction { sharing: self, columns: Vec::new(), places: HashMap::new() };
         for read in reads {

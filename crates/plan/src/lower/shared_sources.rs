@@ -2,14 +2,16 @@
 //!
 //! Lowering gives each reference to a table a source of its own. Then sources that differ only in their
 //! decoded columns become one stage, which decodes the columns of all. Forward exchanges send its rows to the
-//! readers. Each reader begins with a projection to its own columns. Filters stay with the readers.
+//! readers. A reader begins with a projection to its own columns, unless it reads all. Filters stay with the
+//! readers.
 //!
 //! A table that is read to its end for the static side of a join is not shared. Its reader takes all rows
 //! before the stream begins, so a source that also feeds the stream would wait for room in the stream's
 //! channel for ever. Therefore shared sources only feed stages that take rows as they arrive, and a channel
 //! that alignment holds back waits only for markers on their way.
 //!
-//! The number of tasks does not affect sharing: positions have the same identities at any parallelism.
+//! Sources with different numbers of tasks are not shared. The number itself does not matter: positions have
+//! the same identities at any parallelism.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -24,7 +26,8 @@ use arrow::datatypes::Schema;
 use super::Lowering;
 use super::row_fields::{each_first_expr, each_input_schema, read_fields_alone};
 
-/// Scans that read a table in the same way. Their stages have the same number of tasks.
+/// Scans that read a table in the same way. Their stages have the same label, and so the same number of tasks
+/// in `stage-parallelism`.
 pub(super) struct Readers {
     reading: SourceSpec,
     label: String,
@@ -84,15 +87,15 @@ pub(super) fn share_sources(
     let mut sources: Vec<Option<StageId>> = vec![None; groups.len()];
     for stage in &stages {
         let shared = groups.iter().position(|group| group.len() > 1 && group.contains(&stage.id));
-        let Some(place) = shared else {
+        let Some(group) = shared else {
             sharing.keep(stage);
             continue;
         };
-        let source = match sources[place] {
+        let source = match sources[group] {
             Some(source) => source,
-            None => sharing.source(stages.iter().filter(|stage| groups[place].contains(&stage.id)))?,
+            None => sharing.source(stages.iter().filter(|stage| groups[group].contains(&stage.id)))?,
         };
-        sources[place] = Some(source);
+        sources[group] = Some(source);
         sharing.reader(stage, source)?;
     }
     let Sharing { mut stages, exchanges: mut all, ids, shifted } = sharing;
@@ -115,7 +118,7 @@ fn groups(stages: &[Stage], exchanges: &[Exchange]) -> Vec<BTreeSet<StageId>> {
         let Some(source) = &stage.source else { continue };
         let shares = !are_static.contains(&stage.id) && source.connector.connector != ONE_ROW;
         let reading = shares.then(|| (reading(source), stage.parallelism));
-        match readings.iter().position(|of: &Option<(SourceSpec, u32)>| of.is_some() && *of == reading) {
+        match readings.iter().position(|known: &Option<(SourceSpec, u32)>| known.is_some() && *known == reading) {
             Some(group) => _ = BTreeSet::insert(&mut groups[group], stage.id),
             None => {
                 readings.push(reading);
@@ -250,8 +253,8 @@ fn place(source: &SourceSpec, other: &SourceSpec, column: usize) -> usize {
     source.projection.len() + place.unwrap_or_default()
 }
 
-/// The static side of a join may read a table in the same way. The number of its tasks follows the label, but
-/// only the stream's stage has the label.
+/// Leaves each label on one stage. A static side of a join may have the label of a stream that reads its
+/// table in the same way: then the stream's stage keeps the label.
 fn label_once(stages: &mut [Stage], exchanges: &[Exchange]) {
     let are_static = static_stages(stages, exchanges);
     let mut known = BTreeSet::new();

@@ -15,14 +15,14 @@ use crate::rel::Rel;
 use crate::table::Table;
 use crate::with_options::{LATE_TABLE, Malformed};
 
-/// The tables, by name, for undecodable records and late rows of a query's tables. They are resolved at the
-/// time of the statement, like the query's own tables.
+/// The tables for undecodable records and late rows of a query's tables, by name. Their names are resolved
+/// when the statement is planned, like those of the query's own tables.
 pub(crate) fn side_tables(plan: &Rel, catalog: &Catalog) -> Result<BTreeMap<String, Arc<Table>>> {
     let mut found = BTreeMap::new();
     let mut add = |table: &Table, option: &str, name: &str, check: &dyn Fn(&Table) -> Result<()>| -> Result<()> {
-        let of = |error: Error| error.at(format!("table {}, option '{option}'", table.name));
-        let target = catalog.labelled(name).map_err(of)?;
-        target.check_writable().and_then(|()| check(target)).map_err(of)?;
+        let located = |error: Error| error.at(format!("table {}, option '{option}'", table.name));
+        let target = catalog.labelled(name).map_err(located)?;
+        target.check_writable().and_then(|()| check(target)).map_err(located)?;
         found.insert(name.to_owned(), Arc::clone(target));
         Ok(())
     };
@@ -61,7 +61,7 @@ fn check_dead_letter(target: &Table) -> Result<()> {
 /// Checks that a table has the columns of `source`, in order.
 fn check_late(source: &Table, target: &Table) -> Result<()> {
     if source.name == target.name {
-        return Err(Error::user("its late rows would be rows of the same table").remedy("name another table"));
+        return Err(Error::user("a table cannot take its own late rows").remedy("name another table"));
     }
     let (from, to) = (source.physical.fields(), target.written.fields());
     let declared = |field: &Field| {

@@ -21,9 +21,8 @@ impl Lowering<'_> {
         let mut stream = self.wanted(&output.plan, &want)?;
         stream.shape_for_sink(&output.sink.schema)?;
         if self.mode == RuntimeMode::Batch && !stream.bounded {
-            return Err(
-                Error::user("'execution.runtime-mode' = 'batch' needs bounded tables").remedy("SET it to 'automatic'")
-            );
+            return Err(Error::user("'execution.runtime-mode' = 'batch' needs bounded tables")
+                .remedy("SET 'execution.runtime-mode' = 'automatic'"));
         }
         let key = &output.sink.key;
         if output.updates == Updates::Upserted

@@ -35,7 +35,7 @@ impl Order<'_> {
             return Order::End;
         };
         match is_by_clock(&first.expr, &sort.input, index) {
-            // No two rows have the same processing time here.
+            // Without further keys, rows arrive in this order.
             Some(true) if sort.keys.len() == 1 => Order::Arrival,
             Some(by_clock) => Order::Time { time: &first.expr, by_clock },
             None => Order::End,
@@ -73,7 +73,7 @@ impl Lowering<'_> {
         let mut columns = Vec::new();
         if let Order::Time { time: of, .. } = order {
             let place = rows.time(&mut stream, of, index)?;
-            // Rows wait for milliseconds.
+            // The operator compares times in milliseconds, so a finer time is also a column of the order.
             if is_finer(&rows.exprs[place].data_type) {
                 columns.push((place, Ordering { descending: false, nulls_first: true }));
             }
@@ -132,7 +132,7 @@ fn is_finer(time: &DataType) -> bool {
 }
 
 impl RowColumns {
-    /// Adds a column of the order, if it is new.
+    /// Adds the column of a key of ORDER BY, if it is new. Returns its index and its direction.
     fn order(&mut self, stream: &mut Stream, key: &Key, index: &Columns) -> Result<(usize, Ordering)> {
         let name = format!("order {}", key_name(&key.expr, self.exprs.len() + 1, index)?);
         let place = self.column(stream.compared(name, &key.expr, index, "ORDER BY")?);

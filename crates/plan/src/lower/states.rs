@@ -42,7 +42,7 @@ const MERGEABLE: [&str; 26] = [
     "approx_percentile_cont",
 ];
 
-/// Whether an aggregate can run in two phases. Aggregates with DISTINCT or an order need the rows.
+/// Whether an aggregate can run in two phases. An aggregate with DISTINCT needs the rows.
 pub(super) fn is_mergeable(spec: &AggregateSpec) -> bool {
     !spec.distinct && MERGEABLE.contains(&spec.function.as_str())
 }

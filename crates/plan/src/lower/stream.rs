@@ -86,7 +86,7 @@ pub(super) struct LogicalColumn {
     /// Over the physical columns. `None`: it is not needed, or it is a window column that is not computed
     /// yet.
     pub(super) value: Option<Expr>,
-    /// The window column that it is, if it is one.
+    /// Which column of the window it is, if it is one.
     pub(super) window: Option<WindowColumn>,
     /// Where the text computes it.
     pub(super) place: Option<Place>,
@@ -133,7 +133,7 @@ impl LogicalColumn {
     }
 }
 
-/// Columns, their fields, constants and casts between timestamps are free.
+/// Columns, their fields, constants, and casts of these to timestamps are free.
 fn is_costly(expr: &Expr) -> bool {
     match expr {
         Expr::Column(_) | Expr::Literal(_) => false,
@@ -198,7 +198,7 @@ impl Stream {
 
     /// The source and the operators, if these only filter and compute.
     pub(super) fn into_plain_table(self) -> Option<(SourceSpec, Vec<OperatorSpec>)> {
-        let is_plain = |of: &OperatorSpec| matches!(of, OperatorSpec::Filter { .. } | OperatorSpec::Project { .. });
+        let is_plain = |spec: &OperatorSpec| matches!(spec, OperatorSpec::Filter { .. } | OperatorSpec::Project { .. });
         let is_alone = self.inputs.is_empty() && self.operators.iter().all(is_plain);
         self.source.filter(|_| is_alone).map(|source| (source, self.operators.into_parts().0))
     }
@@ -244,7 +244,7 @@ impl Stream {
         let replaced = with_placeholders(expr).map_err(planning_error)?;
         convert(&replaced, schema, &|index| {
             if let Some(stamp) = Stamp::at(index) {
-                let column = self.stamps.iter().find(|(of, _)| *of == stamp);
+                let column = self.stamps.iter().find(|(own, _)| *own == stamp);
                 return column.map(|(_, column)| Expr::Column(*column)).ok_or_else(|| unknown(stamp));
             }
             self.columns[index].needed().map(|column| column.expr)
@@ -290,8 +290,8 @@ impl Stream {
         }
     }
 
-    /// Computes costly columns now if the expressions read one of them more than once, and read every column
-    /// that may fail on each row.
+    /// Computes the columns now if the expressions read a costly one more than once. Does nothing if a column
+    /// may fail and the expressions do not read it on each row.
     pub(super) fn share(&mut self, exprs: &[&logical::Expr], schema: &Columns) -> Result<()> {
         let mut uses: BTreeMap<usize, usize> = BTreeMap::new();
         for expr in exprs {
@@ -348,7 +348,8 @@ impl Stream {
         self.waits = true;
     }
 
-    /// The column of the present window that a logical column is. A column of an earlier window is none.
+    /// Which column of the present window a logical column is. `None`: it is an ordinary column, or a column
+    /// of an earlier window.
     pub(super) fn window_column(&self, column: usize) -> Option<WindowColumn> {
         self.window.as_ref().and(self.columns[column].window)
     }
@@ -425,7 +426,7 @@ fn certain_columns(expr: &logical::Expr, schema: &Columns, found: &mut BTreeSet<
     walked.map(|_| ()).map_err(crate::place::planning_error)
 }
 
-/// `time - ms`, for a window that begins before the aggregate's.
+/// The time this many milliseconds earlier.
 pub(super) fn minus_ms(time: Expr, ms: i64) -> Expr {
     if ms == 0 {
         return time;

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use anabranch_dataflow::{
     ExchangeKind, ExpirySpec, Expr, NamedExpr, OperatorSpec, Port, StreamJoinKind, StreamJoinSpec, StreamSideSpec,
+    sql_name,
 };
 use anabranch_functions::Zone;
 use anabranch_model::{Error, Result};
@@ -130,11 +131,9 @@ impl Lowering<'_> {
         for column in &want.columns {
             let logical = &stream.columns[*column];
             if has_map(&logical.data_type) {
-                return Err(Error::user(format!(
-                    "column '{}' of a join of two streams is {}",
-                    logical.name, logical.data_type
-                ))
-                .remedy("join without it, or select the values of the map"));
+                let found = sql_name(&logical.data_type);
+                let what = format!("column '{}' is {found}, which a join of two streams cannot keep", logical.name);
+                return Err(Error::user(what).remedy("join without it, or select the values of the map"));
             }
             places.insert(*column, rows.column(logical.needed()?));
         }
@@ -164,7 +163,7 @@ impl Lowering<'_> {
         let padded = |index: usize| if index < left.columns.len() { pads_right } else { pads_left };
         let outputs = columns.into_iter().enumerate().map(|(index, (column, place))| {
             let place = place.filter(|_| needed.contains(&index));
-            let value = place.map(|place| match spec.output.iter().position(|of| *of == place) {
+            let value = place.map(|place| match spec.output.iter().position(|own| *own == place) {
                 Some(found) => Expr::Column(found),
                 None => {
                     spec.output.push(place);
@@ -210,7 +209,8 @@ impl Side {
     }
 }
 
-/// The times with the lag of repeated local times: the last instant of such a window is the first of two.
+/// Adds a lag to `window_time` of windows of local time. When clocks are set back, a local time occurs twice,
+/// and its instant is the first of the two.
 pub(super) fn late_times(mut times: Times, columns: &[LogicalColumn], zone: Option<&str>) -> Times {
     if let Some(zone) = zone.and_then(Zone::parse) {
         let is_last = |column: usize| columns[column].window == Some(WindowColumn::Time);

@@ -1,4 +1,4 @@
-//! Options of `SET` for operators.
+//! Options of `SET` and hints for operators.
 
 use std::time::Duration;
 

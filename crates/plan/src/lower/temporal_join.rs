@@ -33,7 +33,7 @@ impl Lowering<'_> {
         wanted[0].extend(columns_of([time], indexes[0])?);
         wanted[1].extend(columns_of([valid_from], indexes[1])?);
         add_condition(&mut wanted, filter.as_ref(), indexes)?;
-        // In batch mode too, rows advance with event time.
+        // In batch mode too, the operators below emit rows as event time advances.
         let by_clock = self.by_clock;
         self.by_clock = by_clock.or((self.mode == RuntimeMode::Batch).then_some(false));
         let [of_left, of_right] = wanted.map(Want::columns);
@@ -88,7 +88,7 @@ impl Lowering<'_> {
         Ok(stream)
     }
 
-    /// Lowers a numbering of rows that are all used as versions: each was the first when it arrived.
+    /// Lowers a numbering of rows that are all used as versions. Each row had the number 1 when it arrived.
     pub(super) fn unnumbered(&mut self, window: &Over, needed: &Needed) -> Result<Stream> {
         let inputs = window.input.width();
         let below = needed.iter().copied().filter(|column| *column < inputs).collect();
@@ -175,7 +175,7 @@ pub(crate) fn version_key(plan: &Rel) -> Option<Option<Vec<usize>>> {
         Rel::Get(scan) => {
             let key = Table::of_scan(scan).ok()?.key();
             let place = |column: &usize| match &scan.projection {
-                Some(columns) => columns.iter().position(|of| of == column),
+                Some(columns) => columns.iter().position(|own| own == column),
                 None => Some(*column),
             };
             let key: Vec<usize> = key.iter().map(place).collect::<Option<_>>()?;
@@ -190,7 +190,7 @@ pub(super) type Condition<'a> = (Vec<(&'a Logical, &'a Logical)>, Vec<Logical>);
 
 pub(super) fn equal_columns<'a>(join: &'a TemporalJoin, [left, right]: [&Columns; 2]) -> Result<Condition<'a>> {
     let key: Vec<usize> = join.key.iter().filter_map(|key| same_values(key, right)).collect();
-    let of = |index: &Columns, expr: &Logical| {
+    let reads_only = |index: &Columns, expr: &Logical| {
         let columns = expr.column_refs();
         !columns.is_empty() && columns.into_iter().all(|column| index.find(column).is_some())
     };
@@ -198,8 +198,8 @@ pub(super) fn equal_columns<'a>(join: &'a TemporalJoin, [left, right]: [&Columns
     for condition in split_conjunction(&join.condition) {
         let pair = match condition {
             Logical::BinaryExpr(BinaryExpr { left: l, op: Operator::Eq, right: r }) => match (l.as_ref(), r.as_ref()) {
-                (l, r) if of(left, l) && of(right, r) => Some((l, r)),
-                (l, r) if of(right, l) && of(left, r) => Some((r, l)),
+                (l, r) if reads_only(left, l) && reads_only(right, r) => Some((l, r)),
+                (l, r) if reads_only(right, l) && reads_only(left, r) => Some((r, l)),
                 _ => None,
             },
             _ => None,

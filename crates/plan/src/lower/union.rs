@@ -46,11 +46,11 @@ impl Lowering<'_> {
         merged.unique = None;
         merged.bounded = branches.iter().all(|b| b.bounded);
         merged.has_event_time = branches.iter().all(|b| b.has_event_time);
-        let least = |(column, ms): (&usize, &i64)| {
+        let largest_lag = |(column, ms): (&usize, &i64)| {
             let all: Option<Vec<i64>> = branches.iter().map(|branch| branch.times.get(column).copied()).collect();
             all.and_then(|all| all.into_iter().max()).map(|most| (*column, most.max(*ms)))
         };
-        merged.times = branches[0].times.iter().filter_map(least).collect();
+        merged.times = branches[0].times.iter().filter_map(largest_lag).collect();
         if branches.iter().any(|branch| branch.zone != merged.zone) {
             merged.times.retain(|column, _| is_instant(&columns[*column].data_type));
             merged.zone = None;

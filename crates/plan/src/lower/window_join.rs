@@ -1,4 +1,5 @@
-//! Joins of rows of the same windows: the joined rows belong to these windows too, as in Flink.
+//! Window joins: the rows of both sides have the same windows, and the joined rows belong to them too, as in
+//! Flink.
 
 use anabranch_dataflow::StreamJoinKind;
 use datafusion_expr::Expr as Logical;
@@ -29,8 +30,8 @@ pub(super) fn joined_windows(
     [left, right]: [&WindowedSide<'_>; 2],
 ) -> Option<JoinedWindows> {
     let (of_left, of_right) = (left.windowed?, right.windowed?);
-    let alike = |of: &Windowed| (of.window, of.earlier_ms, of.time_type.clone(), of.zone.clone());
-    if alike(of_left) != alike(of_right) {
+    let windows = |side: &Windowed| (side.window, side.earlier_ms, side.time_type.clone(), side.zone.clone());
+    if windows(of_left) != windows(of_right) {
         return None;
     }
     let role = |side: &WindowedSide<'_>, key: &Logical| {
@@ -57,7 +58,7 @@ pub(super) fn joined_windows(
 }
 
 impl Stream {
-    /// Assigns joined rows to windows, if the rows leave the join before the windows end.
+    /// Assigns joined rows to windows, if they are append-only and leave the join before the windows end.
     pub(super) fn belong_to(&mut self, JoinedWindows { windowed, columns }: JoinedWindows) {
         let value = |(column, of): &(usize, WindowColumn)| match of {
             WindowColumn::End => self.columns[*column].value.clone().map(|end| (*column, end)),

@@ -88,7 +88,8 @@ impl Windowed {
         }
     }
 
-    /// Converts the value of a window column from operators to the plan, where `window_time` is an instant.
+    /// The value of a window column in the plan, from its value in operators. In the plan, `window_time` is
+    /// an instant, also for windows of local time.
     pub(super) fn value(&self, column: WindowColumn, value: Expr, data_type: &DataType) -> Expr {
         match &self.zone {
             Some(zone) if column == WindowColumn::Time => physical_instant(value, data_type, zone),

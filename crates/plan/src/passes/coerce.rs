@@ -54,7 +54,7 @@ fn boolean(condition: Expr, columns: &DFSchema) -> Result<Expr> {
     }
 }
 
-/// Coerces the two sides of each key to one type.
+/// Coerces the two sides of each key to one type, and the condition to BOOLEAN.
 fn coerce_join(join: Join, columns: &DFSchema, coercion: &mut TypeCoercionRewriter<'_>) -> Result<Transformed<Rel>> {
     let mut coerced = |expr: Expr| expr.rewrite(coercion).map(|expr| expr.data);
     let mut on = Vec::with_capacity(join.on.len());

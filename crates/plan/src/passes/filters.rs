@@ -7,6 +7,8 @@
 //! * a projection, unless the condition reads a volatile value or a field of a row (these are computed once);
 //! * an aggregate or a window function, if the condition reads only keys, and at least one, and no
 //!   floating-point key;
+//! * an assignment of windows or an `UNNEST`, if the condition reads only columns of its input, and at least
+//!   one (for sessions, only keys that are not floating-point);
 //! * a union, or a sort without a limit;
 //! * a join, to the side whose columns the condition reads, unless that side is padded with NULL. A condition
 //!   of `ON` moves to a side that is not preserved, and becomes a key if it compares both sides.
@@ -106,7 +108,7 @@ fn below_projection(conditions: Vec<Expr>, projection: Project) -> Result<Transf
     divided(Rel::Project(projection), (all_replaced(pushed, &columns)?, kept))
 }
 
-/// Divides conditions at a node that passes these columns on.
+/// Divides conditions at a node. Conditions that read only columns that `keeps` accepts move below it.
 fn past(conditions: Vec<Expr>, keeps: impl Fn(&Column) -> bool) -> Divided {
     conditions.into_iter().partition(|condition| {
         let read = condition.column_refs();
@@ -163,7 +165,7 @@ fn below_assign(conditions: Vec<Expr>, assign: WindowAssign) -> Result<Transform
     divided(Rel::Assign(assign), parts)
 }
 
-/// The rows of an input row have that row's columns.
+/// All output rows of an input row have that row's columns.
 fn below_unnest(conditions: Vec<Expr>, unnest: Unnest) -> Result<Transformed<Rel>> {
     let parts = past(conditions, |column| unnest.input.columns().has(column));
     divided(Rel::Unnest(unnest), parts)

@@ -1,6 +1,6 @@
-//! `GROUPING(a, b)`: a bit for each key, which is 1 in rows of a grouping set without the key. It is computed
-//! from the aggregation's number of the grouping set, which has such a bit for each key, the last key's the
-//! lowest.
+//! `GROUPING(a, b)`: a bit for each argument, which is 1 in rows of a grouping set without this key. The
+//! aggregation numbers the grouping sets. This number has such a bit for each key, and the lowest bit is that
+//! of the last key. The call selects the bits of its arguments.
 
 use std::collections::BTreeMap;
 

@@ -7,7 +7,7 @@ use datafusion_common::tree_node::Transformed;
 
 use crate::rel::{Rel, Sort};
 
-/// Removes such orders. The order of the whole query stays.
+/// Removes these orders. The order of the whole query stays.
 pub(crate) fn without_inner_orders(plan: Rel) -> Result<Rel> {
     let keeps_order = matches!(plan, Rel::Project(_) | Rel::Filter(_) | Rel::Limit(_));
     let mut removed = |node: Rel| match node {

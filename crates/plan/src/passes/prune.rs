@@ -52,8 +52,8 @@ fn pruned(plan: Rel, uses: &Uses) -> Result<Pruned> {
             let mut below = uses.clone();
             sort.keys.iter().for_each(|key| below.read(&key.expr));
             let Pruned { plan, fields } = pruned(Arc::unwrap_or_clone(sort.input), &below)?;
-            for of in &mut sort.keys {
-                of.expr = fields.put_into(std::mem::take(&mut of.expr))?;
+            for key in &mut sort.keys {
+                key.expr = fields.put_into(std::mem::take(&mut key.expr))?;
             }
             sort.input = Arc::new(plan);
             Ok(Pruned { plan: Rel::Sort(sort), fields })
@@ -82,7 +82,7 @@ fn scanned(mut scan: Get, uses: &Uses) -> Result<Rel> {
     Ok(Rel::Get(scan))
 }
 
-/// Adds columns for fields of rows of which nothing else is read.
+/// Replaces each ROW column of which only fields are read by columns for these fields.
 fn with_fields(plan: Rel, uses: &Uses) -> Result<Pruned> {
     let schema = Arc::clone(plan.shared_columns());
     let (mut outputs, mut fields) = (Vec::new(), Fields::default());

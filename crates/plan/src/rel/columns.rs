@@ -152,8 +152,8 @@ impl Columns {
     }
 
     /// The columns with other numbers.
-    pub(super) fn with_ids(&self, of: &HashMap<ColId, Column>) -> Arc<Self> {
-        let renumbered = |col: &Col| match ColId::parse(&col.id).and_then(|id| of.get(&id)) {
+    pub(super) fn with_ids(&self, ids: &HashMap<ColId, Column>) -> Arc<Self> {
+        let renumbered = |col: &Col| match ColId::parse(&col.id).and_then(|id| ids.get(&id)) {
             Some(id) => Col { id: id.clone(), ..col.clone() },
             None => col.clone(),
         };

@@ -14,12 +14,13 @@ use crate::walk::Walk;
 type Order = Vec<(SortKey, bool)>;
 
 impl Rel {
-    /// Adds the values of window functions. Those with the longer order are computed first.
+    /// Adds the values of window functions. Those that read earlier columns are computed first. If one order
+    /// is the beginning of another, the longer one is first.
     pub(crate) fn over_all(self, calls: Vec<Output>) -> Result<Rel> {
         let mut groups: Vec<(Order, Vec<Output>)> = Vec::new();
         for call in calls {
             let order = order_of(&call.1)?;
-            match groups.iter_mut().find(|(of, _)| *of == order) {
+            match groups.iter_mut().find(|(known, _)| *known == order) {
                 Some((_, calls)) => calls.push(call),
                 None => groups.push((order, vec![call])),
             }

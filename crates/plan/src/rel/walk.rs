@@ -114,7 +114,8 @@ impl Rel {
         self.walk_children(&mut |child| child.walk_up(change))?.transform_data(&mut *change)
     }
 
-    /// Changes every operator, this one first. [`TreeNodeRecursion::Jump`] skips the inputs.
+    /// Changes every operator, this one first. [`TreeNodeRecursion::Jump`] and [`TreeNodeRecursion::Stop`]
+    /// skip the inputs.
     pub(crate) fn walk_down(self, change: Change<'_, Rel>) -> Result<Transformed<Rel>> {
         let node = change(self)?;
         match node.tnr {

@@ -10,7 +10,7 @@ use super::{Settings, parse_parallelism};
 
 /// Readings of idle tasks may be this old, so shorter intervals would show nothing.
 const INTERVAL_MIN: Duration = Duration::from_millis(500);
-/// A need that must last longer is never followed.
+/// The number of tasks would hardly ever follow a need that must last longer.
 const INTERVALS_MAX: u32 = 1000;
 /// The prefix of the options that decisions depend on.
 const PREFIX: &str = "autoscale-";
@@ -113,12 +113,12 @@ pub fn autoscale_settings(options: &AutoscaleOptions) -> Vec<(String, String)> {
 /// Parses options by name, as `SET` does, for jobs with this number of key groups.
 ///
 /// # Errors
-/// Another option, or a wrong value.
+/// A name is not one of these options, or a value is wrong.
 pub fn autoscale_options(given: &[(String, String)], key_groups: u16) -> Result<AutoscaleOptions> {
     let mut settings = Settings::default();
     for (name, value) in given {
         if !name.starts_with(PREFIX) {
-            let error = Error::user(format!("the option '{name}' has no effect on decisions on the number of tasks"));
+            let error = Error::user(format!("'{name}' is no option of autoscaling"));
             return Err(error.remedy(format!("set options whose names begin with '{PREFIX}'")));
         }
         settings.set(name, value, key_groups)?;

@@ -10,7 +10,7 @@ use super::option::{
     parse_word, put, text_or, word,
 };
 
-/// Larger groups would take longer than any job.
+/// With epochs of 100 ms, a group of this size takes more than a day.
 const GROUP_EPOCHS_MAX: u64 = 1_000_000;
 const ROWS_MAX: usize = 1 << 20;
 

@@ -18,7 +18,7 @@ pub(super) const OPTIONS: &[Opt] = &[
         get: |s| text_or(DEFAULT, s.parallelism),
         set: |s, text, key_groups| {
             let key_groups = s.key_groups(key_groups);
-            let is_default = text.trim() == DEFAULT;
+            let is_default = text.trim().eq_ignore_ascii_case(DEFAULT);
             let tasks = if is_default { Ok(None) } else { parse_parallelism(text, key_groups).map(Some) };
             put(&mut s.parallelism, tasks)
         },
@@ -58,7 +58,7 @@ pub(super) const OPTIONS: &[Opt] = &[
     },
 ];
 
-/// The number of tasks of one stage. A task without a key group would have no work.
+/// Parses the number of tasks of one stage. A task without a key group would have no work.
 pub(crate) fn parse_parallelism(text: &str, key_groups: u16) -> Result<u32> {
     let raise = match key_groups {
         KEY_GROUPS_MAX => String::new(),
@@ -86,7 +86,7 @@ fn parse_max_parallelism(text: &str) -> Result<Option<u16>> {
     parse_whole_or(DEFAULT, text, 1..=KEY_GROUPS_MAX)
 }
 
-/// `aggregate=4, source events=2`.
+/// Parses `aggregate=4, source events=2`.
 fn parse_stages(text: &str, key_groups: u16) -> Result<BTreeMap<String, u32>> {
     let entry = |entry: &str| {
         let (label, tasks) = entry.rsplit_once('=').ok_or_else(|| {
@@ -105,7 +105,7 @@ pub fn stage_setting(tasks: &BTreeMap<String, u32>) -> String {
     entries.join(", ")
 }
 
-/// `aggregate=40+88, aggregate#2=64+64`.
+/// Parses `aggregate=40+88, aggregate#2=64+64`.
 fn parse_shares(text: &str, key_groups: u16) -> Result<BTreeMap<String, Vec<u16>>> {
     let entry = |entry: &str| {
         let wrong = || {

@@ -9,7 +9,7 @@ use super::option::{
 };
 use crate::zones::parse_zone;
 
-/// What an aggregation without a window emits.
+/// What operators with changing results emit: aggregations without a window, joins, and first rows.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum RuntimeMode {
     /// Final results over bounded tables, updates elsewhere.
@@ -42,11 +42,11 @@ pub(crate) struct TableSettings {
     early_delay: Option<Duration>,
     /// `table.exec.emit.late-fire.delay`: the same after the end of the window.
     late_delay: Option<Duration>,
-    /// `table.exec.emit.late-fire.enabled`: has no effect of its own.
+    /// `table.exec.emit.late-fire.enabled`: needs `allow-lateness`, and has no effect of its own.
     late: bool,
     /// `table.exec.mini-batch.enabled`: whether aggregates collect rows until the end of an epoch.
     gathers: bool,
-    /// `table.exec.mini-batch.allow-latency`.
+    /// `table.exec.mini-batch.allow-latency`: an upper bound. Aggregates emit at the end of each epoch.
     latency: Duration,
     /// `table.exec.mini-batch.size`: the largest number of collected rows.
     rows: Option<u64>,

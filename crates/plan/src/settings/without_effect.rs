@@ -69,7 +69,10 @@ const OPTIONS: &[(&str, &str)] = &[
     ("table.optimizer.distinct-agg.split.bucket-num", DISTINCT),
     ("table.optimizer.distinct-agg.split.enabled", DISTINCT),
     ("table.optimizer.incremental-agg-enabled", DISTINCT),
-    ("table.optimizer.join-reorder-enabled", "joins are carried out as they are written"),
+    (
+        "table.optimizer.join-reorder-enabled",
+        "joins keep the order in which they are written, unless an inner join would have no key",
+    ),
     ("table.optimizer.multiple-input-enabled", CHAINS),
     ("table.optimizer.reuse-source-enabled", SHARED),
     ("table.optimizer.reuse-sub-plan-enabled", SHARED),
@@ -111,15 +114,15 @@ const SHARED: &str = "a table is read once for all that read it";
 const CHAINS: &str = "operators of one parallelism are always one chain";
 const CHANGES: &str = "checkpoints contain what has changed";
 const DISTINCT: &str = "the distinct values of a key are in one task";
-const COMPRESSED: &str = "state on disk is as compressed as is cheap";
+const COMPRESSED: &str = "state on disk is not compressed, but its whole numbers take no more bytes than they need";
 const JARS: &str = "connectors and formats are part of the program";
 const STORES: &str = "object stores are reached as the environment says: AWS_ACCESS_KEY_ID, AWS_ENDPOINT_URL and so on";
 const KEPT: &str = "the newest checkpoints are kept";
 const LOCAL: &str = "local copies are kept in 'state-directory'";
 const MEMORY: &str = "memory is bounded by 'state-bytes' and 'channel-bytes'";
-const ONE: &str = "one checkpoint follows the other";
+const ONE: &str = "a job takes one checkpoint at a time";
 const RESTARTS: &str = "a job with checkpoints restarts itself 'restart-attempts' times";
-const SHORT: &str = "channels are short, and checkpoints wait for no more than is in them";
+const SHORT: &str = "channels are short, so checkpoints wait only for the few rows in them";
 const UPSERTS: &str = "rows of one key come to one task in their order";
 
 /// The reason why an option of Flink has no effect.

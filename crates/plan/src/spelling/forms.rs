@@ -120,7 +120,7 @@ pub(super) fn truncated(unit: &Expr, time: &Expr) -> Option<Expr> {
 pub(super) fn around(name: &str, function: &Function, args: &[Expr]) -> Option<Expr> {
     let call = Expr::Function(function.clone());
     match (name, args) {
-        // The default also replaces NULL.
+        // In Flink, the default also replaces a NULL of the earlier row.
         ("LAG", [_, _, otherwise]) if function.over.is_some() => {
             Some(self::call("coalesce", vec![call, otherwise.clone()]))
         }

@@ -15,7 +15,7 @@ pub(super) fn check(expr: &Expr) -> Result<()> {
     checked.map(|_| ()).map_err(|error| error.at(at(pattern.span().start)))
 }
 
-/// The regular expression for a pattern, which matches the whole value. As in Flink, a point matches any
+/// The regular expression for a pattern. It matches the whole value. As in Flink, a dot matches any
 /// character.
 pub(crate) fn similar_regex(pattern: &str, escape: Option<char>) -> Result<String> {
     let mut regex = String::from("(?s)^(?:");
@@ -34,7 +34,10 @@ pub(crate) fn similar_regex(pattern: &str, escape: Option<char>) -> Result<Strin
         match c {
             c if Some(c) == escape => match characters.next() {
                 Some(next) => regex.push_str(&regex_literal(next)),
-                None => return Err(Error::user(format!("the pattern '{pattern}' ends with its escape character"))),
+                None => {
+                    let error = Error::user(format!("the pattern '{pattern}' ends with its escape character"));
+                    return Err(error.remedy("write the escape character twice to match the character itself"));
+                }
             },
             '%' => regex.push_str(".*"),
             '_' => regex.push('.'),
@@ -55,6 +58,6 @@ pub(crate) fn similar_regex(pattern: &str, escape: Option<char>) -> Result<Strin
 }
 
 fn regex_literal(c: char) -> String {
-    // An escaped `<` or `>` would match the edge of a word.
+    // An escaped `<` or `>` would match a word boundary.
     if c.is_ascii_punctuation() && !matches!(c, '<' | '>') { format!("\\{c}") } else { c.to_string() }
 }

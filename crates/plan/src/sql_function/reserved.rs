@@ -1,12 +1,12 @@
-//! Names that a declared function cannot have, besides those of built-in functions, because SQL gives them a
-//! meaning.
+//! Names that a declared function cannot have, because SQL gives them a meaning.
 
 use anabranch_functions::describe;
 
 use crate::spelling::is_refused;
 use crate::window_table::WindowFunction;
 
-/// Words of the grammar and of calls that are refused, besides the documented functions and those of windows.
+/// Words of the grammar, and names of functions that are not supported. [`is_reserved`] adds the documented
+/// functions and the window functions.
 const RESERVED: [&str; 34] = [
     "ALL",
     "AND",

@@ -62,7 +62,7 @@ enum ColumnPosition {
     After(Ident),
 }
 
-/// After `ALTER TABLE`.
+/// Parses what follows `ALTER TABLE`.
 pub(super) fn alter_table(parser: &mut Parser) -> Result<AlterTable> {
     let if_exists = parser.parse_keywords(&[Keyword::IF, Keyword::EXISTS]);
     let table = table_name(parser)?;

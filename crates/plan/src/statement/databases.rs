@@ -59,7 +59,7 @@ pub(super) fn drop_database(parser: &mut Parser) -> Result<Option<DatabaseStatem
     Ok(Some(DatabaseStatement::DropDatabase { database, if_exists, cascade }))
 }
 
-/// `USE`.
+/// Parses `USE ...`.
 pub(super) fn use_database(parser: &mut Parser) -> Result<DatabaseStatement> {
     parser.next_token();
     let of_catalog = parser.parse_keyword(Keyword::CATALOG);

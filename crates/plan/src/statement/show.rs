@@ -82,7 +82,7 @@ fn like(name: &str, pattern: &str) -> bool {
     pattern[next..].iter().all(|c| *c == '%')
 }
 
-/// After `SHOW`.
+/// Parses `SHOW ...`.
 pub(super) fn show(parser: &mut Parser) -> Result<Show> {
     parser.next_token();
     let what = parser.next_token();
@@ -118,7 +118,7 @@ pub(super) fn show(parser: &mut Parser) -> Result<Show> {
         other => {
             let error = Error::user(format!("SHOW {other} is not supported")).at(at(what.span.start));
             return Err(error.remedy(
-                "use SHOW TABLES, SHOW VIEWS, SHOW FUNCTIONS, SHOW CONNECTORS, SHOW CREATE TABLE t, DESCRIBE t, or SET; to see the options",
+                "use SHOW TABLES, SHOW VIEWS, SHOW FUNCTIONS, SHOW CONNECTORS, SHOW CREATE TABLE t, DESCRIBE t, or SET without a name, which lists the options",
             ));
         }
     })
@@ -146,10 +146,10 @@ fn pattern(parser: &mut Parser) -> Result<Option<Pattern>> {
     }
 }
 
-/// After `DESCRIBE` or `DESC`.
+/// Parses `DESCRIBE ...` or `DESC ...`.
 pub(super) fn describe(parser: &mut Parser) -> Result<Show> {
     parser.next_token();
-    let is_word = |place| matches!(parser.peek_nth_token_ref(place).token, Token::Word(_));
+    let is_word = |distance| matches!(parser.peek_nth_token_ref(distance).token, Token::Word(_));
     // A table may have the name EXTENDED or TABLE.
     let _ = is_word(1) && (parser.parse_keyword(Keyword::EXTENDED) || parser.parse_keyword(Keyword::TABLE));
     Ok(Show::Columns(table_name(parser)?))

@@ -5,7 +5,8 @@ use std::fmt;
 
 use anabranch_dataflow::Window;
 
-/// The lengths that a call gives, in milliseconds. What its function does not take is 0.
+/// The lengths that a call gives, in milliseconds. A length that its function does not take is 0.
+/// `size_ms` is the gap of a session.
 pub(crate) struct Lengths {
     pub(crate) size_ms: i64,
     pub(crate) step_ms: i64,
@@ -18,7 +19,7 @@ pub(crate) struct WindowFunction {
     pub(crate) name: &'static str,
     /// The parameter before the size: how far apart windows begin, or how much longer each is.
     pub(crate) step: Option<&'static str>,
-    /// The parameter that says how long windows are.
+    /// The parameter with the length of windows, or with the gap that ends a session.
     pub(crate) size: &'static str,
     pub(crate) has_offset: bool,
     /// Whether each key has windows of its own: the keys of PARTITION BY, or the others of GROUP BY.

@@ -41,7 +41,7 @@ pub(super) fn of_job(look: &Look<'_>) -> Option<Finding> {
         JobState::Waiting => {
             let what = status.waits_for.as_deref().unwrap_or("slots");
             let found = Finding::new(Verdict::Waiting, format!("the job waits for workers: {what}"));
-            Some(found.advice("start workers (anabranch worker), or lower the job's parallelism"))
+            Some(found.advice("start workers (anabranch worker); or stop the job, and start it with fewer tasks"))
         }
         JobState::Changing => Some(Finding::new(Verdict::Starting, "the job switches to its new version")),
         state => Some(begins(look, state)),

@@ -455,7 +455,7 @@ fn values_that_vary_are_not_computed_twice() {
         table("t").filter(read.lt(col("t.k"))).and_then(|rows| rows.aggregate([], [max_x()])).expect("rows")
     };
     let error = refusal(rows.clone(), sums("r"));
-    assert!(error.contains("columns that have another value at each evaluation"), "{error}");
+    assert!(error.contains("columns whose values differ at each evaluation"), "{error}");
     let joined = apply(rows.clone(), sums("id"), JoinType::Left, vec![], &Functions::new());
     assert!(joined.is_ok(), "{joined:?}");
 }

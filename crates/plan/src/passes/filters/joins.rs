@@ -165,7 +165,7 @@ impl Sides<'_> {
         self.0[side].has(column)
     }
 
-    /// The only side that a condition reads.
+    /// The only side that a condition reads. `None`, too, if its value varies.
     fn only(&self, condition: &Expr) -> Option<usize> {
         self.reads_only(condition).filter(|_| !varies(condition))
     }

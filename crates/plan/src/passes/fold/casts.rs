@@ -34,7 +34,8 @@ fn operand(expr: Expr) -> Box<Expr> {
     }
 }
 
-/// The operand's type of a cast that preserves order and distinctness.
+/// The type of a cast's operand. `None`: it is no cast, or it may change the order of values or make
+/// two values equal.
 fn uncast(expr: &Expr, scope: &InputColumns) -> Result<Option<DataType>> {
     let Expr::Cast(cast) = expr else { return Ok(None) };
     let from = scope.type_of(&cast.expr)?;
@@ -54,13 +55,13 @@ fn is_lossless(from: &DataType, to: &DataType) -> bool {
             scale <= to_scale && whole(digits, scale) <= whole(to_digits, to_scale)
         }
         (DataType::Timestamp(unit, zone), DataType::Timestamp(to, other)) => {
-            zone == other && place(*unit) <= place(*to)
+            zone == other && fineness(*unit) <= fineness(*to)
         }
         _ => false,
     }
 }
 
-/// The digits of an integer type.
+/// The decimal digits of an integer type.
 fn digits_of(integer: &DataType) -> Option<i16> {
     Some(match integer {
         DataType::Int8 => 3,
@@ -71,7 +72,7 @@ fn digits_of(integer: &DataType) -> Option<i16> {
     })
 }
 
-fn place(unit: TimeUnit) -> u8 {
+fn fineness(unit: TimeUnit) -> u8 {
     match unit {
         TimeUnit::Second => 0,
         TimeUnit::Millisecond => 1,

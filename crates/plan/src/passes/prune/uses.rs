@@ -77,7 +77,7 @@ impl Uses {
     }
 }
 
-/// The ROW column whose field, or nested field, an expression is.
+/// The ROW column of which an expression is a field or a nested field.
 fn accessed(expr: &Expr) -> Option<&Column> {
     let Expr::ScalarFunction(call) = expr else { return None };
     let [row, path @ ..] = call.args.as_slice() else { return None };

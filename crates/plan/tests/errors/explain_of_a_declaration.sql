@@ -1,0 +1,3 @@
+CREATE TABLE out (a BIGINT) WITH ('connector' = 'print');
+EXPLAIN CREATE VIEW v AS SELECT 1 AS a;
+INSERT INTO out VALUES (1);

@@ -1,0 +1,2 @@
+CREATE TABLE out (a BOOLEAN) WITH ('connector' = 'print');
+INSERT INTO out VALUES ('abc' SIMILAR TO 'ab!' ESCAPE '!');
