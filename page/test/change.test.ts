@@ -22,7 +22,7 @@ test("an order has only what is changed", () => {
 });
 
 test("what has to be allowed follows from the dry run or the refusal", () => {
-  const late = { fate: "kept", what: "source a: positions in 2 partitions; its event time is another one, and event time has passed 2026-01-02T00:00: its rows before that are late" };
+  const late = { fate: "kept", what: "source a: positions in 2 partitions; its event time has changed, and event time has passed 2026-01-02T00:00: its rows before that are late" };
   assert.deepEqual(needsOf([{ fate: "kept", what: "sink a" }]), { lostState: false, late: false });
   assert.deepEqual(needsOf([{ fate: "lost", what: "state of aggregate" }, late]), { lostState: true, late: true });
   assert.deepEqual(needsOfRefusal("the job would lose x", "or allow the loss (--allow-lost-state)"), { lostState: true, late: false });

@@ -103,5 +103,5 @@ fn report(done: &Value) -> Result<(), Failure> {
         return Ok(());
     }
     let error = Error::outside(format!("these jobs are as they were: {}", unchanged.join(", ")));
-    Err(error.remedy("send the functions again after that is mended; jobs that have them already do not change").into())
+    Err(error.remedy("fix the cause, and send the functions again; jobs that have them already do not change").into())
 }

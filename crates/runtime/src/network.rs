@@ -2,12 +2,13 @@
 //! connection.
 //!
 //! A connection carries rows in one direction, for all channels between the two workers, and credits in the
-//! other. Its threads are the only place that waits for a socket: `connection`, `acceptor`. What they do is
-//! decided by parts without sockets: `frame` and `arrays` have the format of what is sent, `hello` opens a
-//! connection, `registry` and `links` say which incarnation it belongs to, `outgoing` and `incoming` have its
-//! two ends. Tasks and threads meet in `outbox` at the sender and in an inbox at the receiver. An inbox gives
-//! bytes back to the sender by `returns`; `credit` limits how many are on their way. A simulator carries the
-//! bytes of the same parts without sockets and threads: `stepped`.
+//! other. A task never waits for a socket. `acceptor` and `links` make the sockets of new connections, and
+//! `hello` introduces their ends. `registry` and `links` decide which incarnation a connection belongs to.
+//! `connection` starts the two threads of each end. `outgoing` and `incoming` are the ends, and decide
+//! without sockets what the threads do. `frame` and `arrays` define the format of what is sent. Tasks and
+//! threads meet in `outbox` at the sender and in an inbox at the receiver. An inbox gives bytes back to the
+//! sender by `returns`; `credit` limits how many are on their way. A simulator carries the bytes of the same
+//! ends without sockets and threads: `stepped`.
 //!
 //! Between machines the bytes are encrypted: `keys` defines whom a worker trusts, `session` has the state of
 //! TLS that both threads share, and `wire` is the layer above it, the bytes of a connection, encrypted or

@@ -10,14 +10,14 @@ pub(crate) fn check(then: &[KeptPart], now: &[KeptPart]) -> Result<()> {
     check_order(then, now)
 }
 
-/// Checks the number of key groups: the files of state have ranges of them.
+/// Checks that the number of key groups is unchanged: each state file covers a range of them.
 pub(crate) fn check_key_groups(manifest: &Manifest, groups: KeyGroups) -> Result<()> {
     let then = manifest.key_groups;
     if then == groups {
         return Ok(());
     }
     Err(Error::user(format!(
-        "the state was written with {} key groups, and the job is to have {}: their number is fixed at a job's first start",
+        "the state was written with {} key groups, but the query sets {}: their number is fixed at a job's first start",
         then.0, groups.0
     ))
     .remedy(format!(
@@ -27,8 +27,8 @@ pub(crate) fn check_key_groups(manifest: &Manifest, groups: KeyGroups) -> Result
 }
 
 fn check_same(then: &[KeptPart], now: &[KeptPart]) -> Result<()> {
-    let is = |a: &KeptPart, b: &KeptPart| (a.id.kind, &a.key) == (b.id.kind, &b.key);
-    if then.len() == now.len() && then.iter().zip(now).all(|(then, now)| is(then, now)) {
+    let matches = |a: &KeptPart, b: &KeptPart| (a.id.kind, &a.key) == (b.id.kind, &b.key);
+    if then.len() == now.len() && then.iter().zip(now).all(|(then, now)| matches(then, now)) {
         return Ok(());
     }
     // A part may occur several times.
@@ -36,8 +36,8 @@ fn check_same(then: &[KeptPart], now: &[KeptPart]) -> Result<()> {
         let mut others: Vec<&KeptPart> = b.iter().collect();
         let mut missing = Vec::new();
         for part in a {
-            match others.iter().position(|other| is(part, other)) {
-                Some(place) => _ = others.swap_remove(place),
+            match others.iter().position(|other| matches(part, other)) {
+                Some(index) => _ = others.swap_remove(index),
                 None => missing.push(part.title()),
             }
         }
@@ -58,13 +58,13 @@ fn check_same(then: &[KeptPart], now: &[KeptPart]) -> Result<()> {
 
 /// Statements that differ only in their expressions are identified by their order, which must be the same.
 fn check_order(then: &[KeptPart], now: &[KeptPart]) -> Result<()> {
-    let moved = |(place, part): &(usize, &KeptPart)| {
+    let moved = |(index, part): &(usize, &KeptPart)| {
         let was = &part.lineage;
         // Parts may be identical. If the counterpart is identical as well, nothing was moved.
-        let is_elsewhere = |place: usize| {
-            lineage_at(now, place).is_some_and(|is| is_same(was, is)) && lineage_at(then, place) != Some(was)
+        let is_elsewhere = |other: usize| {
+            lineage_at(now, other).is_some_and(|is| is_same(was, is)) && lineage_at(then, other) != Some(was)
         };
-        let stayed = lineage_at(now, *place).is_some_and(|is| is_same(was, is));
+        let stayed = lineage_at(now, *index).is_some_and(|is| is_same(was, is));
         !was.how.is_empty() && !stayed && (0..now.len()).any(is_elsewhere)
     };
     match then.iter().enumerate().find(moved) {
@@ -80,8 +80,8 @@ fn check_order(then: &[KeptPart], now: &[KeptPart]) -> Result<()> {
     }
 }
 
-fn lineage_at(parts: &[KeptPart], place: usize) -> Option<&Lineage> {
-    parts.get(place).map(|part| &part.lineage)
+fn lineage_at(parts: &[KeptPart], index: usize) -> Option<&Lineage> {
+    parts.get(index).map(|part| &part.lineage)
 }
 
 /// Whether two parts are between the same tables and states, and may belong to the same query.

@@ -20,7 +20,7 @@ use crate::task::left::{Left, LeftOperator};
 use crate::task::snapshot::OperatorFiles;
 use crate::task::source_task::SourceParts;
 
-/// What all tasks of a worker have left.
+/// The state and the open tables that all tasks of a worker have left.
 pub(crate) struct Handover {
     options: JobOptions,
     /// The job, as the open tables know it.
@@ -59,7 +59,8 @@ impl PartOfTask {
 }
 
 impl Handover {
-    /// The parts of tasks of this plan, and the files in which their recorder has stored their operators.
+    /// `left` has what each task of this plan has left. `files` are those in which the recorder has stored
+    /// the state of the operators.
     pub(crate) fn new(
         (plan, placement): (&Plan, &Placement),
         host: Arc<TaskHost>,
@@ -121,7 +122,7 @@ impl Handover {
         self.operators.remove(&part).map(|(_, left)| left)
     }
 
-    /// Takes the files of its state in the newest checkpoint.
+    /// Takes the files of an operator's state in the newest checkpoint.
     pub(crate) fn files(&mut self, part: (OperatorId, KeyGroupRange)) -> Option<OperatorFiles> {
         self.files.remove(&part)
     }

@@ -33,8 +33,8 @@ fn shares((plan, placement): Placed<'_>) -> BTreeMap<Share, Process> {
     shares
 }
 
-/// The files of a checkpoint with rows of these operators and key groups, once for each task that has written
-/// them.
+/// The files of a checkpoint with rows of these operators and key groups. A file occurs once for each task
+/// whose snapshot refers to it.
 pub(crate) fn files<'a>(
     from: &'a Checkpoint<TaskState>,
     shares: &BTreeSet<Share>,

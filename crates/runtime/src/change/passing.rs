@@ -2,8 +2,8 @@
 //!
 //! Nothing is decided here. [`Handover`](crate::change::handover::Handover), [`moved`] and [`static_sides`]
 //! decide, and this module calls their functions with the plans and placements of the change. It cannot
-//! foresee what a task decides when it ends: a reader may refuse to continue, such as the reader of a folder
-//! that ends. It is then opened again at its positions.
+//! foresee what a task decides when it ends: a reader may refuse to continue, such as the reader of a bounded
+//! folder. It is then opened again at its positions.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -74,7 +74,7 @@ pub struct Load {
     pub bytes: Option<u64>,
 }
 
-/// A change that has not been made.
+/// A change that has not been made yet.
 pub(crate) struct Passings<'a> {
     present: Placed<'a>,
     next: Placed<'a>,
@@ -100,7 +100,7 @@ impl<'a> Passings<'a> {
         Passings { present, next, newest, moved: moved(present, next), name }
     }
 
-    /// Adds how each part passes, and the static tables.
+    /// Adds to each kept part how it passes. Adds the changes of the static tables.
     pub(crate) fn add_to(&self, changes: &mut Vec<Change>) {
         let parts = |(plan, _): Placed<'a>| -> BTreeMap<_, Part<'a>> {
             plan.parts().into_iter().map(|part| (part.id, part)).collect()
@@ -108,12 +108,12 @@ impl<'a> Passings<'a> {
         let (then, now) = (parts(self.present), parts(self.next));
         for change in changes.iter_mut().filter(|change| change.fate == Fate::Kept) {
             let both = change.part.id.and_then(|id| then.get(&id).zip(now.get(&id)));
-            change.passing = both.map(|(then, now)| self.of(then, now));
+            change.passing = both.map(|(then, now)| self.of_part(then, now));
         }
         changes.extend(self.static_tables());
     }
 
-    fn of(&self, then: &Part<'_>, now: &Part<'_>) -> Passing {
+    fn of_part(&self, then: &Part<'_>, now: &Part<'_>) -> Passing {
         let stages = (then.stage, now.stage);
         match (then.spec, now.spec) {
             (PartSpec::State(former), PartSpec::State(next)) => self.of_state((then, former), (now, next)),
@@ -191,7 +191,7 @@ impl<'a> Passings<'a> {
         let former = present.static_stages();
         let table = |id: StageId| {
             let source = plan.stage(id).source.as_ref()?;
-            let was = former.iter().copied().find(|of| present.stage(*of).source.as_ref() == Some(source));
+            let was = former.iter().copied().find(|stage| present.stage(*stage).source.as_ref() == Some(source));
             Some(Change::of_static_table(&source.key().to_string(), (was, id), unread.contains(&id)))
         };
         plan.static_stages().into_iter().filter_map(table).collect()

@@ -22,6 +22,7 @@ use crate::task::threads::panicked;
 /// An operator, and the key groups of its task.
 pub(crate) type Share = (OperatorId, KeyGroupRange);
 
+/// The operators with state of a plan, each with its stage.
 pub(crate) fn states(plan: &Plan) -> BTreeMap<OperatorId, (StageId, &OperatorSpec)> {
     let parts = plan.parts().into_iter();
     let states = parts.filter_map(|Part { id, stage, spec }| match spec {
@@ -37,9 +38,9 @@ pub(crate) fn passed_on(present: &Plan, next: &Plan) -> BTreeSet<OperatorId> {
     if keeps_state(&present.options) != keeps_state(&next.options) {
         return BTreeSet::new();
     }
-    let (then, functions) = (states(next), Functions::default());
+    let (next_states, functions) = (states(next), Functions::default());
     let goes_on = |(id, (_, spec)): &(OperatorId, (StageId, &OperatorSpec))| {
-        then.get(id).is_some_and(|(_, next)| state_goes_on(spec, next, &functions))
+        next_states.get(id).is_some_and(|(_, next)| state_goes_on(spec, next, &functions))
     };
     states(present).into_iter().filter(goes_on).map(|(id, _)| id).collect()
 }
@@ -62,7 +63,8 @@ struct PreparedOperator {
 }
 
 impl PreparedOperator {
-    /// Reads new files of the state of these key groups. Returns false if it is no longer wanted.
+    /// Reads the files with state of these key groups that were not read before. Returns false if `wanted`
+    /// has returned false meanwhile.
     fn load(
         &mut self,
         all: &RestoredOperator,
@@ -72,7 +74,7 @@ impl PreparedOperator {
     ) -> Result<bool> {
         let left = match all.without(&self.read) {
             Some(left) => left,
-            // The checkpoint has replaced files.
+            // The checkpoint no longer has some of the files that were read: start over.
             None => {
                 self.operator = build_operator(&self.spec, &self.input, &plan.options, functions)?.0;
                 self.read.clear();
@@ -91,7 +93,7 @@ impl PreparedOperator {
 }
 
 impl Preparation {
-    /// For these tasks of a plan. Operators that are `here` already are not prepared.
+    /// Builds the operators with state of these tasks of a plan, without those that are `here` already.
     pub(crate) fn new(plan: Arc<Plan>, tasks: &BTreeSet<TaskId>, here: &BTreeSet<Share>) -> Result<Preparation> {
         let (mut operators, functions) = (BTreeMap::new(), Functions::default());
         for stage in &plan.stages {
@@ -118,8 +120,8 @@ impl Preparation {
         Ok(Preparation { plan, operators, functions })
     }
 
-    /// Reads the files of a checkpoint that were not read before, with this number of threads. Each calls
-    /// `wanted` after each piece, and returns early once it returns false.
+    /// Reads the files of a checkpoint that were not read before, with this number of threads. Each thread
+    /// calls `wanted` after each piece, and stops when `wanted` returns false.
     pub(crate) fn load(&mut self, state: &JobState, wanted: &(dyn Fn() -> bool + Sync), threads: usize) -> Result<()> {
         let Preparation { plan, operators, functions } = self;
         let threads = threads.min(operators.len());
@@ -145,7 +147,8 @@ impl Preparation {
         })
     }
 
-    /// Whether a prepared operator can continue from this state. Returns what is left to read.
+    /// The files of this state that a prepared operator has not read yet. `None`: the operator is not
+    /// prepared, or its files are not all in this state.
     pub(crate) fn has(
         &self,
         share: Share,

@@ -169,16 +169,16 @@ enum PartPair {
 }
 
 impl Comparison {
-    /// Of the parts of a plan.
+    /// Compares former parts with the parts of a plan.
     pub(crate) fn of(then: Vec<KeptPart>, now: Vec<KeptPart>) -> Comparison {
         let matching = pair(&then, &now);
         Comparison { then, now, matching }
     }
 
-    /// The fate of each part. `tasks` are snapshots of the former parts; `late` has the reasons why rows of a
-    /// source may only be late, by the index of the source in the plan.
+    /// The fate of each part. `tasks` are snapshots of the former parts. `late` has the sources whose earlier
+    /// rows will be late, by their indices in the plan, with the reasons.
     pub(crate) fn changes(&self, tasks: &[&TaskState], late: &BTreeMap<usize, String>) -> Vec<Change> {
-        let late = |place: usize| late.get(&place).map(|why| format!("; {why}")).unwrap_or_default();
+        let late = |index: usize| late.get(&index).map(|why| format!("; {why}")).unwrap_or_default();
         let change = |pair: PartPair| match pair {
             PartPair::Kept(then, now) => {
                 let (then, what) = (&self.then[then], kept(&self.then[then], &self.now[now], tasks) + &late(now));
@@ -240,9 +240,9 @@ impl Comparison {
         }
     }
 
-    /// Descriptions of the sources whose rows may only be late, with the reasons.
+    /// Descriptions of the sources whose earlier rows will be late, with the reasons.
     pub(crate) fn titles(&self, late: &BTreeMap<usize, String>) -> Vec<String> {
-        late.iter().map(|(place, why)| format!("source {}: {why}", self.now[*place].key)).collect()
+        late.iter().map(|(index, why)| format!("source {}: {why}", self.now[*index].key)).collect()
     }
 
     /// For each identity that the plan gives a part itself, the identity of the corresponding former part.
@@ -251,8 +251,8 @@ impl Comparison {
         self.matching.pairs.iter().map(id).collect()
     }
 
-    /// The plan, in which parts that correspond to former ones get their identities. No identity ever had the
-    /// number `unused` or a higher one.
+    /// The plan, in which each part that corresponds to a former one has the identity of the former part. No
+    /// identity ever had the number `unused` or a higher one.
     pub(crate) fn carry(&self, plan: &Plan, unused: u32) -> Plan {
         let unused = self.then.iter().map(|part| part.id.number + 1).max().unwrap_or(0).max(unused);
         let mut plan = plan.clone();
@@ -309,7 +309,9 @@ fn bytes(part: &KeptPart, tasks: &[&TaskState]) -> Option<u64> {
 pub(crate) fn compare(present: &Plan, plan: &Plan, newest: &[&TaskState]) -> Result<Compared> {
     if present.key_groups != plan.key_groups {
         let (then, now) = (present.key_groups.0, plan.key_groups.0);
-        let error = Error::user(format!("the job has {then} key groups, and is to have {now}: their number is fixed"));
+        let error = Error::user(format!(
+            "the job has {then} key groups, and the new text sets {now}: their number cannot change"
+        ));
         return Err(error.remedy(format!(
             "SET 'max-parallelism' = '{then}'; or start a new job with a place of its own for checkpoints"
         )));
@@ -331,7 +333,7 @@ pub(crate) struct Compared {
     pub(crate) changes: Vec<Change>,
     /// The new plan, with the identities of the parts that stay.
     pub(crate) plan: Plan,
-    /// Sources whose rows may only be late, with the reason.
+    /// Sources whose earlier rows will be late, with the reasons.
     pub(crate) late: Vec<String>,
 }
 
@@ -344,8 +346,8 @@ fn event_times(plan: &Plan) -> Result<FormerIdentities> {
     plan.parts().into_iter().filter_map(source).collect()
 }
 
-/// The plan version of the newest checkpoint of the job with these checkpoints, which is the last completed
-/// change.
+/// The plan version of the last completed change of the job with these checkpoints: the highest version of a
+/// checkpoint in its log. `None`: it has no checkpoint.
 pub fn settled_version(store: &Store) -> Result<Option<PlanVersion>> {
     let entries = Log::new(store.clone()).entries()?;
     let version = |(_, entry): (u64, Result<Entry>)| match entry {
@@ -358,7 +360,7 @@ pub fn settled_version(store: &Store) -> Result<Option<PlanVersion>> {
 /// Refuses changes of options that the coordinator keeps for the whole life of its job in a process.
 fn check_options(present: &JobOptions, wanted: &JobOptions) -> Result<()> {
     let (was, is) = (&present.checkpoints, &wanted.checkpoints);
-    let place = |options: &JobOptions| options.checkpoints.as_ref().map(|of| of.directory.clone());
+    let place = |options: &JobOptions| options.checkpoints.as_ref().map(|checkpoints| checkpoints.directory.clone());
     let fixed = [
         ("checkpoint-directory", place(present) == place(wanted)),
         ("checkpoint-interval, checkpoint-timeout or checkpoint-restart-attempts", was == is),
@@ -367,7 +369,9 @@ fn check_options(present: &JobOptions, wanted: &JobOptions) -> Result<()> {
     ];
     match fixed.into_iter().find(|(_, same)| !same) {
         None => Ok(()),
-        Some((name, _)) => Err(Error::user(format!("the new text changes {name}, which stays while a job runs"))
-            .remedy("keep the value; or stop the job, and start it again with the new text")),
+        Some((name, _)) => {
+            Err(Error::user(format!("the new text changes {name}, which cannot change while a job runs"))
+                .remedy("keep the value; or stop the job, and start it again with the new text"))
+        }
     }
 }

@@ -2,8 +2,8 @@
 //!
 //! A static side is not state: every incarnation reads it again, unless the incarnation begins with an
 //! orderly change. Then a join keeps its static side if the parts of the plan that read it are the same, and
-//! if each worker with tasks of the join had some before. Otherwise all tasks of the join read the side
-//! again, so that all of them join with the same rows.
+//! if each worker with tasks of the join had tasks of it before. Otherwise all tasks of the join read the
+//! side again, so that all of them join with the same rows.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -30,7 +30,7 @@ struct Definition {
     inputs: Vec<SideInput>,
 }
 
-/// A stage that rows come from.
+/// A stage whose rows reach a static side, and the stages before it.
 #[derive(Debug, PartialEq)]
 struct SideInput {
     port: Port,
@@ -105,14 +105,14 @@ impl LeftSides {
     }
 }
 
-/// The joins of the next plan version that will keep their static sides. Each worker will find the same from
-/// what its tasks leave.
+/// The joins of the next plan version that will keep their static sides. Each worker will come to the same
+/// result from the static sides that its tasks leave.
 pub(crate) fn kept((present, were): (&Plan, &Placement), (next, are): (&Plan, &Placement)) -> BTreeSet<Join> {
     let before = |join: Join| Some((Definition::new(present, join)?, workers(present, were, join.0)));
     let before: Vec<(Definition, BTreeSet<WorkerId>)> = places(present).filter_map(before).collect();
     let goes_on = |join: &Join| {
         let Some(definition) = Definition::new(next, *join) else { return false };
-        let same = before.iter().filter(|(of, _)| *of == definition).map(|(_, workers)| workers);
+        let same = before.iter().filter(|(former, _)| *former == definition).map(|(_, workers)| workers);
         let (same, all) = (same.collect::<Vec<_>>(), workers(next, are, join.0));
         // A worker knows only the joins that had tasks there.
         let knows = |worker: &WorkerId| {
@@ -124,7 +124,7 @@ pub(crate) fn kept((present, were): (&Plan, &Placement), (next, are): (&Plan, &P
     places(next).filter(goes_on).collect()
 }
 
-/// The places of a plan's operators.
+/// All operators of a plan, joins or not: each by its stage and its index in the chain.
 fn places(plan: &Plan) -> impl Iterator<Item = Join> {
     plan.stages.iter().flat_map(|stage| (0..stage.operators.len()).map(|place| (stage.id, place)))
 }
@@ -146,8 +146,8 @@ pub(crate) fn unread(plan: &Plan, kept: &BTreeSet<Join>, here: &BTreeSet<TaskId>
         let before = unread.len();
         for stage in &plan.stages {
             let mut outputs = plan.outputs(stage.id).peekable();
-            let ends = outputs.peek().is_some();
-            if ends && outputs.all(|exchange| is_kept(exchange) || unread.contains(&exchange.to)) {
+            let has_outputs = outputs.peek().is_some();
+            if has_outputs && outputs.all(|exchange| is_kept(exchange) || unread.contains(&exchange.to)) {
                 unread.insert(stage.id);
             }
         }

@@ -18,7 +18,7 @@ use crate::change::fits;
 use crate::change::reconfiguration::Comparison;
 use crate::durable::requests::Requests;
 
-/// Identifies a checkpoint of a job; ordered as they were committed.
+/// Identifies a checkpoint of a job. A checkpoint that was committed later is greater.
 pub(crate) type CheckpointId = (Incarnation, Epoch);
 
 /// The durable side of a job's coordination.
@@ -93,8 +93,8 @@ impl Journal {
     }
 
     /// All entries of the log. Checkpoints in `aside` count as unusable, and damaged ones are added to it. A
-    /// damaged entry is unusable too. It may have begun an incarnation, so it counts as one that no other
-    /// entry has.
+    /// damaged entry is unusable too. It may have begun an incarnation, so it gets a higher incarnation than
+    /// all entries before it.
     pub(crate) fn entries(
         &mut self,
         aside: &mut BTreeMap<CheckpointId, Error>,
@@ -104,10 +104,10 @@ impl Journal {
         let found = self.log.entries()?;
         let versions = found.iter().filter_map(|(_, stored)| Some(stored.as_ref().ok()?.version()));
         self.version = versions.max().unwrap_or(self.version);
-        let is_checkpoint = |(sequence, stored): &(u64, Result<Stored>)| {
+        let sequence_of_checkpoint = |(sequence, stored): &(u64, Result<Stored>)| {
             matches!(stored, Ok(Stored::Checkpoint { .. })).then_some(*sequence)
         };
-        self.newest = found.iter().rev().find_map(is_checkpoint);
+        self.newest = found.iter().rev().find_map(sequence_of_checkpoint);
         for (sequence, stored) in found {
             let entry = match stored {
                 Ok(stored) => {
@@ -381,8 +381,9 @@ impl Journal {
         self.remove(&old.names)
     }
 
-    /// Removes those of these objects that nothing else needs. Snapshots refer to an object in consecutive
-    /// checkpoints only: an old object that a later checkpoint needs is also needed by the known ones.
+    /// Removes these objects, except those that a known checkpoint or a request needs. Snapshots refer to an
+    /// object in consecutive checkpoints only: an old object that a later checkpoint needs is also needed by
+    /// the known ones.
     pub(crate) fn remove(&self, names: &BTreeSet<String>) -> Result<()> {
         let known = self.known.values().flat_map(|known| &known.names);
         let needed: BTreeSet<&String> = known.chain(self.requests.held()).collect();
@@ -413,7 +414,7 @@ impl Journal {
 
     /// The error for a request to the log that hangs for longer than the timeout of checkpoints.
     pub(crate) fn no_answer(store: &Store) -> Error {
-        Error::outside("the place of checkpoints does not answer")
+        Error::outside("the checkpoint storage does not answer")
             .at(store.place().to_owned())
             .remedy("check it, or allow more time ('checkpoint-timeout'); started again, the job resumes from its newest checkpoint")
     }

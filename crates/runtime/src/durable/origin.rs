@@ -25,7 +25,7 @@ pub struct Origin {
 }
 
 impl Origin {
-    /// The savepoint at a place.
+    /// Opens the savepoint in this store.
     pub fn open(store: Store) -> Result<Origin> {
         match Savepoint::read(&store)? {
             Some(savepoint) => Ok(Origin { store, id: savepoint.id(), manifest: savepoint.manifest }),
@@ -40,7 +40,7 @@ impl Origin {
         self.store.place()
     }
 
-    /// The parts with state in the savepoint.
+    /// The sources, operators with state, and sinks of the savepoint's job.
     #[must_use]
     pub fn parts(&self) -> &[KeptPart] {
         &self.manifest.parts
@@ -68,13 +68,13 @@ impl Origin {
             .remedy("give a new place; or omit the savepoint, and the job resumes from the last checkpoint there")
     }
 
-    /// The fate of each part with state, of the savepoint and of the plan.
+    /// The fate of each part that keeps something, of the savepoint and of the plan.
     pub fn compare(&self, plan: &Plan) -> Result<Vec<Change>> {
         let (comparison, late) = self.late_in(plan)?;
         Ok(comparison.changes(&self.manifest.tasks.iter().collect::<Vec<_>>(), &late))
     }
 
-    /// The sources of a plan whose rows may only be late, with the reasons.
+    /// The sources of a plan whose earlier rows will be late, with the reasons.
     pub fn late(&self, plan: &Plan) -> Result<Vec<String>> {
         let (comparison, late) = self.late_in(plan)?;
         Ok(comparison.titles(&late))
@@ -118,7 +118,7 @@ impl Origin {
     }
 }
 
-/// The part of a task's snapshot for these parts. Prepared results of sinks do not belong to the new job.
+/// A task's snapshot, reduced to these parts. Prepared results of sinks do not belong to the new job.
 fn of_parts(task: &TaskState, parts: &BTreeSet<OperatorId>) -> TaskState {
     let mut task = TaskState { sink: None, ..task.clone() };
     let is = |kind, number| parts.contains(&OperatorId { kind, number });

@@ -28,7 +28,7 @@ pub(crate) struct Recorder {
     incarnation: Incarnation,
     clock: Arc<dyn Clock>,
     files: BTreeMap<(TaskId, OperatorId), OperatorFiles>,
-    /// Prepared results that are not visible yet, as stored, by the sink that has prepared them.
+    /// Prepared results that are not visible yet, as stored, by their task and kind of sink.
     prepared: BTreeMap<(TaskId, &'static str), BTreeMap<Epoch, Blob>>,
     /// State files, each with the epoch of the first snapshot that no longer refers to it.
     dropped: Vec<(Epoch, String)>,

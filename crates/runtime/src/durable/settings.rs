@@ -8,7 +8,7 @@ use anabranch_protocol::coordinator::{Adaptive, Config, GroupSizing, Quiet, Rest
 use crate::durable::takeover::Checkpointing;
 use crate::task::stages::tasks_of;
 
-/// Number of consecutive checkpoints that may fail.
+/// Number of consecutive checkpoints that may fail. One more failure restarts the tasks.
 const FAILURES_TOLERATED: u32 = 3;
 /// Number of checkpoints to keep: the last one, and one before it in case the last is damaged.
 const KEPT: usize = 2;
@@ -21,8 +21,7 @@ const WELL: Duration = Duration::from_secs(60);
 const CANCEL: Duration = Duration::from_secs(60);
 /// The shortest time between two reports of a task that restores its state.
 const PROGRESS: Duration = Duration::from_secs(1);
-/// A pause of this number of epochs separates two groups: the later one does not count as following the
-/// other.
+/// Sources that have output again within this number of epochs count as having output in each epoch.
 const PAUSE_EPOCHS: u32 = 3;
 /// The longest time between two grants to sources without output.
 const QUIET_MAX: Duration = Duration::from_secs(2);
@@ -78,7 +77,7 @@ fn sinks_of(plan: &Plan) -> impl Iterator<Item = &SinkSpec> {
 
 /// When groups are granted to sources with little or no output. If nobody waits for the ends of epochs,
 /// sources with little output need no more epochs than sources without: a due checkpoint gets its epoch in
-/// any case.
+/// any case. `None`: epochs are so long that output makes no difference.
 fn quiet(options: &JobOptions, nobody_waits: bool) -> Option<Quiet> {
     let soon = options.epoch_interval.saturating_mul(PAUSE_EPOCHS);
     let pause = if nobody_waits { QUIET_MAX } else { soon };

@@ -25,9 +25,10 @@ pub struct Checkpointing {
     pub store: Store,
     /// Time between the starts of two checkpoints.
     pub interval: Duration,
-    /// Time after which a checkpoint is abandoned, and for which the store may refuse an entry of the log.
+    /// Time after which a checkpoint is abandoned. The store may also refuse an entry of the log for this
+    /// time.
     pub timeout: Duration,
-    /// Consecutive failures after which the tasks are restarted.
+    /// Largest number of restarts in a row. One more failure fails the job.
     pub restart_attempts: u32,
     /// Name of the job if it does not resume from a checkpoint. No other job that ever wrote to the same
     /// places may have it.
@@ -131,10 +132,10 @@ pub(crate) fn begin(
 
 impl Checkpointing {
     /// Takes the job over: the process that ran it before can no longer commit anything. Reads the newest
-    /// undamaged checkpoint; for each newer one that is damaged, it begins once more. Without any checkpoint,
-    /// the job starts from `origin`. `None`: the job has ended before. An error if another process takes the
-    /// job over meanwhile: that process keeps it. If all tasks of the newest incarnation are `running`, they
-    /// are adopted.
+    /// checkpoint. If it is damaged, begins again with the one before it. Without any checkpoint, the job
+    /// starts from `origin`. `None`: the job has ended before. An error if another process takes the job over
+    /// meanwhile: that process keeps it. If all tasks of the newest incarnation are `running`, they are
+    /// adopted.
     pub(crate) fn take_over(
         &self,
         plan: &Plan,
@@ -254,7 +255,7 @@ impl Checkpointing {
         Ok(())
     }
 
-    /// A notice for the user of a new job, if its place contains files of others.
+    /// A notice for the user of a new job, if its checkpoint directory contains other files.
     fn others(&self) -> Result<Option<String>> {
         let is_other = |name: &String| !FOLDERS.contains(&name.as_str()) && !name.starts_with('.');
         let others: Vec<String> = self.store.top()?.into_iter().filter(is_other).collect();
@@ -306,7 +307,7 @@ impl Checkpointing {
     }
 }
 
-/// Limit of the incarnations whose names are among a job's former names.
+/// Largest number of incarnations whose names are among a job's former names.
 const FORMER_NAMES_MAX: u64 = 8;
 
 /// The names that a job had before damaged checkpoints were skipped.
@@ -330,7 +331,7 @@ impl FormerNames {
         FormerNames { since: own, names: [job.to_owned()].into_iter().chain(later).collect() }
     }
 
-    /// The names that an incarnation needs that resumes from a checkpoint of this incarnation.
+    /// The former names that matter to tasks that resume from a checkpoint of this incarnation.
     pub(crate) fn behind(&self, checkpoint: Incarnation) -> &[String] {
         if checkpoint < self.since { &self.names } else { &[] }
     }
@@ -366,7 +367,7 @@ fn adopted(incarnation: Incarnation) -> String {
     format!("this coordinator has adopted the tasks of incarnation {}", incarnation.0)
 }
 
-/// The parts that a job resumes with: those of the newest checkpoint at a place, or else those of a
+/// The parts that a job resumes with: those of the newest checkpoint in a store, or else those of a
 /// savepoint.
 pub fn present(checkpoints: Option<&Store>, origin: Option<&Origin>) -> Result<Vec<KeptPart>> {
     let contents = checkpoints.map_or(Ok(None), Contents::read_if_any)?;
@@ -375,7 +376,7 @@ pub fn present(checkpoints: Option<&Store>, origin: Option<&Origin>) -> Result<V
     Ok(newest.map(|newest| newest.manifest.parts).or_else(of_origin).unwrap_or_default())
 }
 
-/// The plan of a job that has no checkpoint yet.
+/// The plan of a job that has no checkpoint yet. Checks the files of the savepoint that it starts from.
 pub(crate) fn begin_with(origin: Option<&Origin>, plan: &Plan) -> Result<Plan> {
     let Some(origin) = origin else { return Ok(plan.clone()) };
     let plan = origin.carry(plan)?;
@@ -400,7 +401,7 @@ fn is_prepared(checkpoint: &Checkpoint<TaskState>) -> bool {
     checkpoint.tasks.values().any(|task| task.prepared().next().is_some())
 }
 
-/// A random number.
+/// A random number for [`Checkpointing::seed`].
 #[must_use]
 pub fn random_seed() -> u64 {
     #[expect(clippy::disallowed_types, reason = "its keys are random, and nothing is ordered by them")]

@@ -1,5 +1,5 @@
-//! Accepts connections. Each has a thread until it is known whose it is: a peer that is silent delays no
-//! other.
+//! Accepts connections. Each has its own thread until the peer has introduced itself, so a silent peer delays
+//! no other.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -12,12 +12,13 @@ use anabranch_model::{Error, Result};
 
 use crate::task::threads::no_thread;
 
-/// Connections that have not said yet who they are, at most: the oldest is dropped for a new one.
+/// Largest number of connections whose peers have not introduced themselves: the oldest is dropped for a new
+/// one.
 const STRANGERS_MAX: usize = 64;
 /// Time after which a failed attempt to accept is repeated.
 const RETRY: Duration = Duration::from_millis(50);
 
-/// Accepts connections until it is dropped. Those that have said who they are outlive it.
+/// Accepts connections until it is dropped. Connections whose peers have introduced themselves outlive it.
 pub struct Acceptor {
     strangers: Arc<Strangers>,
     address: SocketAddr,
@@ -26,7 +27,7 @@ pub struct Acceptor {
 
 /// Greets the connections of an [`Acceptor`].
 pub trait Greeter: Send + Sync + 'static {
-    /// The directions in which a stranger is cut off that is dropped for a new one.
+    /// The directions that are shut down when a stranger is dropped for a new one.
     const DROPPED: Shutdown;
 
     /// Greets a connection, on a thread of its own.
@@ -36,7 +37,7 @@ pub trait Greeter: Send + Sync + 'static {
     fn note(&self, error: Error);
 }
 
-/// A connection that has not said yet who it is.
+/// A connection whose peer has not introduced itself yet.
 pub struct Stranger {
     strangers: Arc<Strangers>,
     number: u64,
@@ -51,15 +52,15 @@ struct Strangers {
 
 #[derive(Default)]
 struct State {
-    /// Their sockets, by their numbers.
+    /// The sockets of the strangers, by their numbers.
     sockets: BTreeMap<u64, TcpStream>,
     accepted: u64,
     closed: bool,
 }
 
 impl Acceptor {
-    /// Listens. Port 0 takes a free one. The names are those of the thread that accepts and of those that
-    /// greet.
+    /// Listens at this address. Port 0 chooses a free port. The names are for the accepting thread and for
+    /// the greeting threads.
     ///
     /// # Errors
     /// The address cannot be used, or no thread can be started.
@@ -99,8 +100,8 @@ impl Drop for Acceptor {
     }
 }
 
-/// Ends the thread that accepts at this address, which ends with the next connection. It waits for a
-/// connection: if it gets none, it is left behind.
+/// Ends the thread that accepts at this address. The thread waits for a connection, so this makes one. If
+/// that fails, the thread is left running.
 fn end_accepting(mut address: SocketAddr, thread: JoinHandle<()>) {
     if address.ip().is_unspecified() {
         let is_v4 = address.is_ipv4();
@@ -160,8 +161,8 @@ impl Stranger {
         self.peer
     }
 
-    /// It has said who it is, and is not counted any more. Returns whether it may stay: it was not dropped
-    /// for another one, and the acceptor has not ended.
+    /// The peer has introduced itself, so it no longer counts as a stranger. Returns whether the connection
+    /// may stay: it was not dropped for another one, and the acceptor has not ended.
     #[must_use]
     pub fn leave(&self) -> bool {
         let mut state = self.strangers.lock();

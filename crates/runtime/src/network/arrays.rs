@@ -214,7 +214,8 @@ impl<'a> Reader<'a> {
         Ok(buffer)
     }
 
-    /// Arrow's own checks panic at lengths that are no multiple of the width.
+    /// Reads a buffer of exactly this length. Arrow's own checks panic if a length is no multiple of the
+    /// width.
     fn of_length(&mut self, bytes: usize) -> Result<Buffer> {
         let buffer = self.buffer()?;
         match buffer.len() == bytes {

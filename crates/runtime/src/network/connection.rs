@@ -48,7 +48,7 @@ impl Socket for Wire {
     }
 }
 
-/// The peer, and what ended the connection.
+/// A connection: its socket, its peer, and what ended it.
 #[derive(Debug)]
 pub(super) struct Link {
     socket: Arc<dyn Socket>,
@@ -75,7 +75,7 @@ impl Link {
         Ok(Link::over(Arc::<Wire>::clone(wire), place))
     }
 
-    /// For a peer at this place.
+    /// A connection over this socket, to a peer at this place.
     pub(super) fn over(socket: Arc<dyn Socket>, place: String) -> Arc<Link> {
         Arc::new(Link { socket, place, end: Mutex::new(None), has_finished: AtomicBool::new(false) })
     }
@@ -135,7 +135,7 @@ impl Threads {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).push(thread);
     }
 
-    /// Waits until they have ended. A panic of theirs has become an error of the connection.
+    /// Waits until the threads have ended. A panic of a thread has become an error of the connection.
     pub(super) fn join(&self) {
         let threads = std::mem::take(&mut *self.0.lock().unwrap_or_else(PoisonError::into_inner));
         threads.into_iter().for_each(|thread| drop(thread.join()));

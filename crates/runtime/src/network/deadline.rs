@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use anabranch_model::{Clock as _, Nanos, SystemClock};
 
-/// A limit for work of several steps.
+/// The time at which work of several steps must have ended.
 pub struct Deadline {
     clock: SystemClock,
     end: Nanos,

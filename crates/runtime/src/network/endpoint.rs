@@ -12,10 +12,10 @@ use super::hello::Greeting;
 use super::keys::{Keys, Peer};
 use super::registry::Registry;
 
-/// Bytes of the secret, at least, where other machines can connect.
+/// Smallest number of bytes of the secret, if other machines can connect.
 const TOKEN_MIN: usize = 16;
 
-/// Accepts the connections of one worker. One for all its jobs.
+/// Accepts the connections of one worker, for all its jobs.
 pub struct Endpoint {
     shared: Arc<Shared>,
     acceptor: Acceptor,
@@ -29,7 +29,7 @@ struct Shared {
 
 impl Endpoint {
     /// Listens for other workers. They must know the same `token`, of at most 256 bytes. With `keys` all
-    /// connections are encrypted, which an address needs that other machines reach.
+    /// connections are encrypted. An address that other machines reach needs them.
     pub fn listen(
         address: SocketAddr,
         me: WorkerId,
@@ -39,7 +39,7 @@ impl Endpoint {
         Endpoint::listen_with(address, me, (token, keys), Patience::default(), clock)
     }
 
-    /// Listens, with other times than the standard ones.
+    /// Like [`Endpoint::listen`], with other time limits than the standard ones.
     pub fn listen_with(
         address: SocketAddr,
         me: WorkerId,
@@ -88,8 +88,8 @@ impl Endpoint {
         &self.shared.registry
     }
 
-    /// Refuses a peer to which a connection would not be encrypted where others can read it, or would end at
-    /// another machine.
+    /// Refuses a peer if a connection to it would leave this machine without encryption. Refuses a loopback
+    /// address of a worker that may be on another machine.
     pub(crate) fn check(&self, peer: &Peer) -> Result<()> {
         let why = match (is_loopback(peer.address), peer.key, &self.shared.keys) {
             (_, Some(_), _) | (true, None, None) => return Ok(()),
@@ -100,8 +100,8 @@ impl Endpoint {
         Err(Error::outside(why).at(peer.address.to_string()).remedy(remedy))
     }
 
-    /// Ends the connections of an incarnation and those that still come: tasks that wait for their peers end
-    /// with an error, and so does [`Wiring::connect`](crate::network::wiring::Wiring::connect).
+    /// Ends the present and future connections of an incarnation: tasks that wait for their peers end with an
+    /// error, and so does [`Wiring::connect`](crate::network::wiring::Wiring::connect).
     pub fn cancel(&self, job: u64, incarnation: Incarnation) {
         self.shared.registry.cancel(job, incarnation);
     }
@@ -124,7 +124,7 @@ impl Greeter for Shared {
 
     fn greet(&self, stream: TcpStream, stranger: Stranger) {
         let greeting = Greeting::begin(stream, self.keys.as_ref()).map_err(|error| stranger.explain(error));
-        // It has said who it is, so it counts as waiting from now on.
+        // The greeting is over. From now on the registry counts the connection, if it waits.
         drop(stranger);
         self.registry.note(greeting.and_then(|greeting| self.registry.greet(Box::new(greeting))));
     }

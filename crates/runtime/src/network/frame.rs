@@ -11,7 +11,7 @@
 //! Numbers are little-endian. Fields that a kind does not use are 0. The body begins with the numbers of its
 //! arrays, four bytes each, and continues with their buffers (`arrays`). The checksum is XXH3 (64 bits): it
 //! detects that two ends disagree on where a frame begins. A body has none: TLS authenticates frames between
-//! machines, and a loopback address does not leave the memory.
+//! machines, and frames to a loopback address do not leave the machine's memory.
 //!
 //! The time at which a record was read is local. It is sent as an age, taken when the frame is written, so a
 //! latency does not include the time on the wire.
@@ -70,7 +70,8 @@ pub(super) enum FrameKind {
     Credit {
         bytes: u64,
     },
-    /// From either end: nothing follows, and everything that the peer sent before its own end has arrived.
+    /// From either end: nothing follows. The receiver sends its own after the sender's, when everything has
+    /// arrived.
     End,
     /// From the sender: asks for the watermark of the receiving task after the first `sent` envelopes of the
     /// channel.

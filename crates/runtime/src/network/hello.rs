@@ -24,17 +24,17 @@ use super::session::is_tls;
 use super::wire::Wire;
 
 const MAGIC: [u8; 8] = *b"anabrnch";
-/// Of the format of frames and of this greeting. Workers of different versions refuse each other.
+/// Version of the format of frames and of this greeting. Workers of different versions refuse each other.
 const VERSION: u32 = 1;
 /// A peer that has not said hello after this time is given up.
 const PATIENCE: Duration = Duration::from_secs(5);
-/// What a refused peer has for taking the answer.
+/// Time that a refused peer has to read the answer.
 const ANSWER: Duration = Duration::from_secs(1);
-/// Bytes of a refused peer that are read and dropped, at most.
+/// Limit of the bytes of a refused peer that are read and dropped.
 const DISCARDED_MAX: usize = 1 << 20;
-/// Bytes of a reason, at most.
+/// Limit of the bytes of a reason.
 const REASON_MAX: usize = 1024;
-/// Bytes of a token, at most.
+/// Limit of the bytes of a token.
 const TOKEN_MAX: usize = 256;
 
 /// What the sender says first.
@@ -42,7 +42,7 @@ const TOKEN_MAX: usize = 256;
 pub struct Hello {
     /// The job.
     pub job: u64,
-    /// The life of the job: the receiver refuses another one than its own.
+    /// The life of the job. The receiver refuses an older one than its own, and lets a newer one wait.
     pub incarnation: Incarnation,
     /// The sender of rows.
     pub from: WorkerId,
@@ -52,7 +52,7 @@ pub struct Hello {
     pub channels: u32,
 }
 
-/// A connection whose sender has said who it is, before it is accepted.
+/// A connection whose sender has introduced itself, before it is accepted.
 #[derive(Debug)]
 pub struct Greeting {
     /// What the sender said.
@@ -99,7 +99,7 @@ impl Hello {
         Ok([&message, token].concat())
     }
 
-    /// What the first message says, and the bytes of the token that follows.
+    /// The content of the first message, and the number of bytes of the token that follows.
     pub(super) fn read(message: &[u8; HEADER_BYTES]) -> Result<(Hello, usize)> {
         let token_bytes = (number(message, 32) >> 32) as usize;
         if token_bytes > TOKEN_MAX || number(message, 48) != 0 {
@@ -191,7 +191,7 @@ fn begin() -> [u8; HEADER_BYTES] {
     message
 }
 
-/// What accepts a connection if there is no reason, and refuses it otherwise.
+/// The message that accepts a connection if the reason is empty, and refuses it otherwise.
 pub(super) fn answer_message(reason: &str) -> Vec<u8> {
     let reason = &reason.as_bytes()[..reason.floor_char_boundary(REASON_MAX)];
     let mut message = begin();
@@ -217,7 +217,7 @@ fn turn_away(wire: &Wire, error: &Error) {
 
 fn receive(wire: &Wire, deadline: &Deadline) -> Result<[u8; HEADER_BYTES]> {
     let mut message = [0; HEADER_BYTES];
-    // Enough to tell a worker from anything else, which might send less than a hello and wait.
+    // The magic distinguishes a worker from any other peer, which might send less than a hello and wait.
     let (magic, rest) = message.split_at_mut(MAGIC.len());
     wire.read_within(magic, deadline).map_err(|error| broken(&error))?;
     if *magic != MAGIC {
@@ -231,7 +231,7 @@ fn receive(wire: &Wire, deadline: &Deadline) -> Result<[u8; HEADER_BYTES]> {
     Ok(message)
 }
 
-/// Whether a first message is one of this version.
+/// Checks the version and the checksum of a first message.
 pub(super) fn check(message: &[u8; HEADER_BYTES]) -> Result<()> {
     let version = number(message, 8);
     if version != u64::from(VERSION) {
@@ -248,11 +248,12 @@ fn number(message: &[u8; HEADER_BYTES], at: usize) -> u64 {
     u64::from_le_bytes(std::array::from_fn(|index| message[at + index]))
 }
 
-/// During the greeting. What is read then has a deadline as well.
+/// Limits the time of each write during the greeting. Reads have a deadline then.
 fn bounded(wire: &Wire) -> Result<()> {
     wire.stream.set_write_timeout(Some(PATIENCE)).map_err(|error| broken(&error))
 }
 
+/// Removes the time limits of the greeting.
 fn unbounded(wire: &Wire) -> Result<()> {
     let set = wire.stream.set_read_timeout(None).and_then(|()| wire.stream.set_write_timeout(None));
     set.map_err(|error| broken(&error))
@@ -275,7 +276,7 @@ pub(super) fn broken(error: &std::io::Error) -> Error {
 
 fn tls(error: &std::io::Error) -> String {
     match error.get_ref().and_then(|error| error.downcast_ref::<rustls::Error>()) {
-        // The only check of a worker's key.
+        // Only the check of a worker's key gives this error.
         Some(rustls::Error::InvalidCertificate(_)) => {
             "its key is not the one that the coordinator has announced".to_owned()
         }

@@ -24,7 +24,7 @@ const HEADERS_READ: usize = 8 << 10;
 /// What the receiver knows of a channel.
 #[derive(Clone, Debug)]
 pub struct IncomingChannel {
-    /// Of the rows, from the plan.
+    /// Schema of the rows, from the plan.
     pub schema: SchemaRef,
     /// Limit of the bytes in flight.
     pub limit: u64,
@@ -46,7 +46,7 @@ pub trait Deliver: Send + Sync {
 #[derive(Debug)]
 pub struct Incoming {
     link: Arc<Link>,
-    /// None if a simulator carries the bytes.
+    /// Empty if a simulator carries the bytes.
     threads: Threads,
 }
 
@@ -220,7 +220,7 @@ impl Credits {
         limits.map(|(channel, bytes)| self.header(channel, FrameKind::Limit { bytes })).collect()
     }
 
-    /// The next thing to write, if there is any now.
+    /// What to write next. `None`: nothing now.
     pub(super) fn poll(&mut self) -> Option<NextCredits> {
         self.returns.poll(&mut self.due)
     }

@@ -85,7 +85,7 @@ impl Keys {
         self.public
     }
 
-    /// For the end that listens.
+    /// The TLS state of an accepted connection.
     pub(super) fn connection(&self) -> Result<rustls::Connection> {
         ServerConnection::new(Arc::clone(&self.config)).map(Into::into).map_err(|error| failed(&error))
     }
@@ -103,7 +103,7 @@ impl PublicKey {
         [&PREFIX[..], &self.0].concat().into()
     }
 
-    /// For the end that connects to the worker with this key.
+    /// The TLS state of a connection to the worker with this key.
     pub(super) fn connection(self, address: SocketAddr) -> Result<rustls::Connection> {
         let config = ClientConfig::builder_with_provider(provider())
             .with_protocol_versions(&[&rustls::version::TLS13])

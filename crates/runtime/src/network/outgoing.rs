@@ -30,7 +30,7 @@ const CREDITS_READ: usize = 4 << 10;
 /// The channels to the tasks of another worker.
 pub struct Outgoing {
     sending: Arc<Sending>,
-    /// None if a simulator carries the bytes.
+    /// Empty if a simulator carries the bytes.
     threads: Threads,
 }
 
@@ -192,7 +192,7 @@ impl Sending {
         Frame { channel: 0, incarnation: self.incarnation, content }.header()
     }
 
-    /// The next thing to write, if there is any now.
+    /// What to write next. `None`: nothing now.
     pub(super) fn poll(&self, frames: &mut VecDeque<Encoded>) -> Option<NextFrames> {
         self.outbox.poll(frames)
     }

@@ -27,7 +27,7 @@ pub struct Wire {
 #[derive(Debug)]
 struct Encryption {
     session: Session,
-    /// Of the thread that reads.
+    /// Bytes that the thread that reads has received.
     input: Mutex<Undecrypted>,
     /// Memory of the thread that writes.
     output: Mutex<Vec<u8>>,

@@ -79,7 +79,8 @@ pub trait Network: Send + Sync {
     /// Where others reach it.
     fn peer(&self) -> Peer;
 
-    /// Connects the tasks of an incarnation with those at other workers. Does not wait for that.
+    /// Begins to connect the tasks of an incarnation with those at other workers, and calls `connected` when
+    /// they are connected or have failed.
     fn connect(self: Arc<Self>, placed: Placed, connected: Connected);
 
     /// Ends the present and future connections of an incarnation.

@@ -45,7 +45,7 @@ pub(crate) struct Assembly {
     host: Arc<TaskHost>,
     control: Arc<Control>,
     wiring: Arc<Wiring>,
-    /// Whether other workers have tasks: then lists are agreed with them.
+    /// Whether the coordinator is asked for a list that tasks share, because other workers may have tasks.
     asks: bool,
     after: Epoch,
     durable: Option<DurableParts>,
@@ -69,7 +69,7 @@ pub(crate) struct DurableParts {
     pub(crate) log: Option<Log>,
 }
 
-/// Where tasks report, and the clock by which they do.
+/// Where tasks report, and the clock that they use.
 pub(crate) struct Reporting {
     pub(crate) clock: Arc<dyn Clock>,
     pub(crate) notices: Arc<Notices>,
@@ -84,7 +84,7 @@ pub(crate) struct Life<'a> {
     /// The tasks of this worker.
     pub(crate) tasks: &'a BTreeSet<TaskId>,
     pub(crate) placement: &'a Placement,
-    /// Whether other workers have tasks: then lists are agreed with them.
+    /// Whether the coordinator is asked for a list that tasks share, because other workers may have tasks.
     pub(crate) asks: bool,
 }
 
@@ -242,7 +242,8 @@ impl Assembly {
         }
     }
 
-    /// Creates a task: opens its tables, of which a sink first makes visible what the checkpoint holds.
+    /// Creates a task and opens its tables. A sink first makes visible the prepared results of the
+    /// checkpoint.
     pub(crate) fn create(&self, id: TaskId, counters: Arc<TaskCounters>) -> Result<Task> {
         let stage = self.plan.stage(id.stage);
         self.task(stage, id, counters).map_err(|e| e.at(format!("{} ({})", stage.id, stage.name)))
@@ -447,7 +448,7 @@ impl Assembly {
                 let table = &spec.table;
                 let why = match is_left {
                     true => format!("another reader of the table reports {what} now"),
-                    false => format!("the table has no table for {what} any more"),
+                    false => format!("the table no longer declares a table for {what}"),
                 };
                 self.host.notify(format!(
                     "table {table}: {what} that the checkpoint holds for this reader are not written, because {why}"

@@ -308,7 +308,7 @@ impl Shell {
                         self.shared.notify(format!("a request to the job's log failed and is retried: {error}"));
                     }
                     None if was_slow || self.store_failure.is_some() => {
-                        self.shared.notify("the place of the job's checkpoints answers again");
+                        self.shared.notify("the checkpoint storage answers again");
                     }
                     None => {}
                 }

@@ -32,8 +32,8 @@ use crate::task::view::Activity;
 const METRICS: Duration = Duration::from_millis(500);
 /// How often it gets them while tasks process few rows.
 const METRICS_IDLE: Duration = Duration::from_secs(4);
-/// How long a change of the metrics may wait for the next summary. A coordinator that waits for a summary
-/// gets it at once.
+/// How long a change that is not urgent may wait for the worker's next summary. A coordinator that waits for
+/// a summary gets it at once.
 const LINGER: Duration = Duration::from_secs(2);
 /// Fewer rows between two readings, of all tasks together, are few.
 const FEW_ROWS: u64 = 100;
@@ -43,10 +43,10 @@ const PREPARED_MAX: Duration = Duration::from_secs(600);
 
 /// What a worker's process provides for the tasks of all jobs.
 pub trait Premises: Send + Sync {
-    /// The place of a job's checkpoints.
+    /// Opens the storage of a job's checkpoints.
     fn checkpoints(&self, plan: &Plan) -> Result<Store>;
 
-    /// A savepoint.
+    /// Opens the savepoint at this place.
     fn savepoint(&self, place: &str) -> Result<Origin>;
 
     /// Sends a message to the coordinator of a job. It never waits.
@@ -61,7 +61,7 @@ pub(crate) enum HostedMessage {
     Task(FromTask),
     Thread(FromThread),
     Coordinator(ToWorker),
-    /// No coordinator has answered the heartbeats of this process for too long.
+    /// The coordinator's process has not answered a heartbeat for the time of a lease.
     Silent,
     End,
     /// The job has ended by itself.
@@ -117,7 +117,7 @@ pub(crate) struct Host {
     read_at: Nanos,
     /// When they were last read.
     read_last: Nanos,
-    /// When a coordinator last said something.
+    /// When the last message of a coordinator was handled.
     heard_at: Nanos,
     /// The activity of the tasks at the last reading that the coordinator has, and the time of that reading.
     sent: Option<(Vec<Activity>, Nanos)>,
@@ -290,7 +290,7 @@ impl Host {
         }
         let is_needed = |shell: &WorkerShell| shell.has_tasks() || shell.is_preparing();
         self.has_tasks.store(self.shell.as_ref().is_some_and(is_needed), SeqCst);
-        self.tell_coordinators();
+        self.report_running();
         // Tasks with few rows are read only when their thread is awake anyway.
         if now >= self.read_at || (was_task && now >= self.read_last.plus(METRICS)) {
             self.read_last = now;
@@ -298,7 +298,8 @@ impl Host {
         }
     }
 
-    fn tell_coordinators(&mut self) {
+    /// Reports to the coordinators when all tasks run, and when they no longer do.
+    fn report_running(&mut self) {
         let running = self.shell.as_ref().and_then(WorkerShell::runs);
         if running != self.runs {
             self.runs = running;

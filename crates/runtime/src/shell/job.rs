@@ -1,4 +1,4 @@
-//! A job for observers: started, watched, stopped, waited for.
+//! A job as its users see it: they start it, watch it, stop it and wait for its end.
 
 use std::collections::BTreeMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -35,7 +35,7 @@ use crate::shell::status::Status;
 use crate::shell::worker::{WorkerMail, WorkerShell};
 use crate::task::threads::{no_thread, panicked};
 
-/// A job whose tasks run on threads of this process. The value owns the threads.
+/// A job that this process coordinates. The value owns the job's threads in this process.
 pub struct Job {
     handle: JobHandle,
     had_ended: bool,
@@ -121,7 +121,8 @@ impl Job {
         Job::start_at(plan, connectors, clock, checkpointing, origin, None)
     }
 
-    /// Starts a plan like [`Job::start`], with its tasks at workers in other processes. Waits for them.
+    /// Starts a plan like [`Job::start`], with its tasks at workers in other processes. Waits for these
+    /// workers.
     #[expect(clippy::needless_pass_by_value, reason = "callers have no further use for their handle of the clock")]
     pub fn start_at(
         plan: &Plan,
@@ -410,8 +411,9 @@ impl JobHandle {
         self.shared.placed()
     }
 
-    /// The rows of each key group that have reached each stage with a hash exchange, since its tasks began.
-    /// Workers report them with their metrics.
+    /// Number of rows of each key group that were sent to each stage with a hash exchange, since its tasks
+    /// began. Rows of large batches are estimated from a sample. Workers report the numbers with their
+    /// metrics.
     #[must_use]
     pub fn key_groups(&self) -> BTreeMap<StageId, Vec<u64>> {
         self.shared.key_groups(self.status().incarnation)

@@ -1,6 +1,7 @@
 //! The coordinator's queue of messages, and the start of its thread.
 //!
-//! The first message starts the thread, so that it does not delay the first rows of a job.
+//! The first message starts the thread, so that it does not delay the first rows of a job. For a job with
+//! checkpoints, the thread is started without a message.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
@@ -19,7 +20,7 @@ pub(crate) struct Mailbox {
     sender: Sender<Message>,
     sent: AtomicU64,
     shared: Arc<Shared>,
-    /// Until its thread is started.
+    /// The coordinator, until its thread is started.
     shell: Mutex<Option<Shell>>,
     has_shell: AtomicBool,
     thread: Mutex<Option<JoinHandle<()>>>,

@@ -36,7 +36,7 @@ pub enum ToWorker {
 /// The event time that the sources of an alignment group have reached.
 #[derive(Debug, Serialize, Deserialize)]
 pub struct Reached {
-    /// Of the tasks.
+    /// The incarnation of the sources.
     pub incarnation: Incarnation,
     /// The group.
     pub group: String,
@@ -47,7 +47,7 @@ pub struct Reached {
 /// What a worker must know of a job to start tasks of it.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Deploy {
-    /// Of the tasks that will start.
+    /// The incarnation of the tasks that will start.
     pub incarnation: Incarnation,
     /// The tasks belong to the next plan version: the worker will load their state ahead.
     pub prepares: bool,
@@ -55,7 +55,7 @@ pub struct Deploy {
     pub plan: Plan,
     /// The place of the savepoint that the job starts from while it has no checkpoint.
     pub origin: Option<String>,
-    /// If the job takes checkpoints.
+    /// `None`: the job takes no checkpoints.
     pub checkpoints: Option<DeployCheckpoints>,
     /// Whether a retry may help if a table cannot be opened.
     pub retries_opening: bool,
@@ -94,7 +94,7 @@ pub struct DeployCheckpoints {
 pub enum FromWorker {
     /// The tables of all its tasks are open.
     Deployed {
-        /// Of the tasks.
+        /// The incarnation of the tasks.
         incarnation: Incarnation,
         /// Names of the tasks that restore their state.
         restoring: Vec<String>,
@@ -110,7 +110,7 @@ pub enum FromWorker {
 pub enum Observed {
     /// Why a task has failed. Sent before the summary that reports the failure.
     Failed {
-        /// Of the task.
+        /// The incarnation of the task.
         incarnation: Incarnation,
         /// The task.
         task: TaskId,
@@ -127,7 +127,7 @@ pub enum Observed {
     Metrics(Vec<TaskMetrics>),
     /// The rows of each key group that tasks here have sent, if there were more since the last message.
     KeyGroups {
-        /// Of the tasks.
+        /// The incarnation of the tasks.
         incarnation: Incarnation,
         /// The numbers of rows so far.
         rows: Vec<KeyGroupReading>,
@@ -137,7 +137,7 @@ pub enum Observed {
 /// Measurements between two summaries.
 #[derive(Debug, Serialize, Deserialize)]
 pub struct Since {
-    /// Of the tasks.
+    /// The incarnation of the tasks.
     pub incarnation: Incarnation,
     /// The longest time that a source waited for a grant, in nanoseconds.
     pub grant_wait_ns: u64,

@@ -133,7 +133,7 @@ impl Remotes {
     }
 
     pub(crate) fn join(&mut self, worker: RemoteWorker) {
-        // A drain applies to the process that had this worker's name, or until it is undone.
+        // The worker is a new process, or its drain was undone.
         self.away_from.remove(&worker.member.process.worker);
         self.workers.insert(worker.member.process, worker);
     }
@@ -160,7 +160,7 @@ impl Remotes {
         here: &mut WorkerShell,
     ) -> std::result::Result<BTreeMap<TaskId, Process>, String> {
         if self.workers.len() < self.awaited {
-            return Err(format!("{} of {} workers are there", self.workers.len(), self.awaited));
+            return Err(format!("{} of {} workers have joined", self.workers.len(), self.awaited));
         }
         let placing = Placing { plan: &self.plan, here: &self.here, to: &self.to, away_from: &self.away_from };
         let (job, occupancy) = &self.job;
@@ -258,7 +258,8 @@ impl Remotes {
         newest.into_iter().map(|(task, (_, processes))| (task, processes)).collect()
     }
 
-    /// The tasks that are placed next belong to this plan, and are requested there.
+    /// The tasks that are placed next belong to this plan. `moves` requests their workers, and `former` has
+    /// their present places.
     pub(crate) fn reconfigure(
         &mut self,
         (plan, here): (Arc<Plan>, BTreeSet<StageId>),
@@ -279,7 +280,8 @@ impl Remotes {
         let is_there = |worker: &WorkerId| self.workers.keys().any(|process| process.worker == *worker);
         // A process that the job does not know has no task of it.
         if moves.to.values().any(|worker| !is_there(worker)) {
-            let error = Error::user("a worker that is to get tasks gets none of this job: it was drained, or has left");
+            let error =
+                Error::user("the worker that is to get tasks takes none of this job: it was drained, or has left");
             return Err(error.remedy("name another one, or undo its drain: anabranch drain WORKER --undo"));
         }
         let leaving = |worker: &&WorkerId| self.away_from.contains(worker) || moves.away_from.contains(worker);
@@ -329,14 +331,14 @@ impl Remotes {
         &self,
         plan: &Plan,
         placement: &BTreeMap<TaskId, Process>,
-        told: &BTreeSet<Process>,
+        processes: &BTreeSet<Process>,
         here: &WorkerShell,
     ) {
         let mut deployment = here.deployment().clone();
         deployment.plan = Arc::new(plan.clone());
         let (deploy, _) = self.deployed(placement, deployment);
         let deploy = Deploy { prepares: true, ..deploy };
-        told.iter().for_each(|process| self.send(*process, ToWorker::Deploy(Box::new(deploy.clone()))));
+        processes.iter().for_each(|process| self.send(*process, ToWorker::Deploy(Box::new(deploy.clone()))));
     }
 
     /// Sends a worker a message.
@@ -384,7 +386,7 @@ impl Remotes {
         (deploy, deployment)
     }
 
-    /// The tables of a worker's tasks are open. Returns the number of workers of which this is known.
+    /// The tables of a worker's tasks are open. Returns the number of workers that have reported this.
     pub(crate) fn opened(&mut self, process: Process) -> usize {
         self.opened.insert(process);
         self.opened.len()

@@ -21,7 +21,7 @@ pub struct Routes<C> {
     hosted: BTreeMap<u64, Hosted>,
     /// Coordinators that have accepted this process, by their numbers here.
     coordinators: BTreeMap<u64, C>,
-    /// Number of workers of jobs so far.
+    /// Number of workers that this process has had for jobs so far.
     lives: u64,
 }
 
@@ -30,7 +30,7 @@ struct Route<C> {
     /// The coordinator of the job, and its term.
     coordinator: C,
     term: Term,
-    /// Which of the workers that this process had for the job.
+    /// The number of the present worker of the job, among the workers of all jobs.
     life: u64,
 }
 

@@ -39,7 +39,7 @@ pub(crate) const END_MAX: Duration = Duration::from_secs(30);
 const NICE: i32 = 5;
 
 /// What a job may wait for at its end.
-pub(crate) const NO_ANSWER: &str = "an answer from the place of its checkpoints";
+pub(crate) const NO_ANSWER: &str = "an answer from the checkpoint storage";
 
 /// Running tasks. Dropping them cancels them and waits for them, up to a time limit.
 pub(crate) struct Running {

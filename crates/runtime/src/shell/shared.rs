@@ -16,7 +16,7 @@ use crate::shell::status::Life;
 use crate::task::view::{Activity, TaskView};
 
 /// Number of the newest failures with a restart that are kept for the user.
-const RESTARTS_TOLD: usize = 100;
+const RESTARTS_KEPT: usize = 100;
 
 /// What the parts of a job show to observers.
 pub(crate) struct Shared {
@@ -38,7 +38,7 @@ struct SharedState {
     remote_rows: BTreeMap<Process, (Incarnation, Vec<KeyGroupReading>)>,
     restarts: Vec<Restart>,
     coordination: Coordination,
-    /// Since when.
+    /// When the job ended.
     ended: Option<Nanos>,
     /// How the job has ended, until the result is taken.
     outcome: Option<Result<()>>,
@@ -177,7 +177,7 @@ impl Shared {
         self.notify(format!("the job restarted after: {failure}"));
         self.life.restarted(&failure);
         let mut state = self.lock();
-        if state.restarts.len() == RESTARTS_TOLD {
+        if state.restarts.len() == RESTARTS_KEPT {
             state.restarts.remove(0);
         }
         state.restarts.push(Restart { at: self.clock.now(), failure });

@@ -26,7 +26,7 @@ pub struct Status {
     pub changing: Option<Changing>,
     /// Whether it has ended, with or without a failure.
     pub ended: bool,
-    /// Missing slots of workers without which its tasks cannot be placed.
+    /// The workers or slots that are missing before its tasks can be placed.
     pub waits_for: Option<String>,
     /// Why it has failed, if it has.
     pub failure: Option<String>,
@@ -47,11 +47,11 @@ pub struct Status {
 /// A committed checkpoint in numbers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Completed {
-    /// Which one.
+    /// Its incarnation and epoch.
     pub committed: Committed,
     /// When it was committed, by the job's clock.
     pub at: Nanos,
-    /// From its request to its commit.
+    /// From its request to its commit. Zero if it was not requested here.
     pub took: Duration,
     /// Its phases. `None`: it was not requested here, or no source has measured it.
     pub phases: Option<Phases>,

@@ -1,6 +1,5 @@
-//! A job on one thread: its tasks, coordinator, recorder and scribe do a step when the caller asks for it,
-//! and nothing happens in between. [`SteppedWorker`] is the same for the tasks of a job at a worker in
-//! another process.
+//! A job on one thread: its tasks, coordinator, recorder and scribe do a step only when the caller requests
+//! it. [`SteppedWorker`] is the same for the tasks of a job at a worker in another process.
 //!
 //! A simulation drives a job this way. All parts are those that threads drive, except the waiting: a task
 //! that would wait does nothing. The caller carries the messages between the parts, and may inspect them.

@@ -277,7 +277,7 @@ impl TaskParts {
             // The recorder ends before the task only if the job has failed.
             let _ = snapshots.send(snapshot);
         }
-        self.tell_ended(marker);
+        self.report_ended(marker);
     }
 
     /// When the boundary at the end of this epoch went through the task, if it belongs to the last requested
@@ -298,8 +298,8 @@ impl TaskParts {
     }
 
     /// The last epoch has ended. Once it is settled, the sink publishes its prepared results, if the epoch is
-    /// done, and is closed. A task must not end before its last snapshot is written: its worker would accept
-    /// no further report of it.
+    /// done. Then the sink is closed, unless the task leaves it for the next plan version. A task must not
+    /// end before its last snapshot is written: its worker would accept no further report of it.
     pub(crate) fn finish(&mut self, last: Epoch) -> Result<Advance> {
         let waits = self.chain.waits_for_checkpoint();
         if (waits || self.snapshots.is_some()) && !self.control.is_settled(last) {
@@ -316,7 +316,7 @@ impl TaskParts {
 
     /// A sink has ended an epoch. Of the epochs under one grant, only the first and the last are reported to
     /// the coordinator: after the last one, no other may follow soon.
-    fn tell_ended(&mut self, marker: Marker) {
+    fn report_ended(&mut self, marker: Marker) {
         if !self.chain.is_sink() {
             return;
         }

@@ -49,7 +49,7 @@ impl Ahead {
         }
     }
 
-    /// Whether no more may arrive, while this number of bytes of answers waits.
+    /// Whether the queue takes no further event now. `answers`: bytes of the answers that wait.
     pub(crate) fn is_full(&self, answers: usize) -> bool {
         let holds_rows = self.bytes > 0;
         holds_rows && self.bytes + answers >= BYTES_MAX || self.waiting.len() >= EVENTS_MAX

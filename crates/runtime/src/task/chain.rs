@@ -41,7 +41,7 @@ pub(crate) struct Chain {
     /// Event time may be further at the receivers of this chain's rows than here: the task was idle, or
     /// resumes from a checkpoint.
     may_be_behind: bool,
-    /// Whether the task was idle at some time of the epoch.
+    /// Whether the task has announced in this epoch that it is no longer idle.
     woke: bool,
     /// Whether operators may have put work off.
     put_off: bool,
@@ -175,7 +175,7 @@ impl Chain {
         if self.may_be_behind {
             self.look_ahead();
         }
-        self.plan(Agenda::Measure { born, rows })?;
+        self.set_agenda(Agenda::Measure { born, rows })?;
         self.enter(0, Moving { element: Element::Batch(batch.value), born, input });
         Ok(())
     }
@@ -191,16 +191,16 @@ impl Chain {
     /// Every input of the task is idle: event time may advance without it, so no operator may hold rows back.
     /// The chain must be ready.
     pub(crate) fn idle(&mut self) -> Result<()> {
-        self.plan(Agenda::Flush { next: 0, then: AfterFlush::Idle })
+        self.set_agenda(Agenda::Flush { next: 0, then: AfterFlush::Idle })
     }
 
     /// The epoch ends. The operators flush, and return their state if the marker requests it. The sink ends
     /// its epoch or prepares its results. The marker is passed on. The chain must be ready.
     pub(crate) fn marker(&mut self, marker: Marker) -> Result<()> {
-        self.plan(Agenda::Flush { next: 0, then: AfterFlush::Marker(marker) })
+        self.set_agenda(Agenda::Flush { next: 0, then: AfterFlush::Marker(marker) })
     }
 
-    fn plan(&mut self, agenda: Agenda) -> Result<()> {
+    fn set_agenda(&mut self, agenda: Agenda) -> Result<()> {
         match std::mem::replace(&mut self.agenda, agenda) {
             Agenda::Nothing => Ok(()),
             _ => Err(Error::internal("a chain was given input before it was ready")),

@@ -136,7 +136,7 @@ impl Control {
         }
     }
 
-    /// The furthest event time of any partition.
+    /// The furthest event time of any partition at this worker.
     pub(crate) fn foremost_time(&self) -> &Foremost {
         &self.reported.foremost_time
     }
@@ -215,7 +215,8 @@ impl Control {
         }
     }
 
-    /// When this process has received the request for the checkpoint of this epoch, if it is the last one.
+    /// When this process has received the request for the checkpoint of this epoch, if it is the last
+    /// checkpoint that was granted.
     pub(crate) fn requested_at(&self, epoch: Epoch) -> Option<Nanos> {
         let orders = self.orders();
         (orders.checkpoint == epoch).then_some(orders.requested_at)
@@ -322,9 +323,9 @@ impl Control {
         orders.cuts_early(epoch, self.is_held_by(&orders), self.reported.requests.load(SeqCst))
     }
 
-    /// Waits at most `timeout` while sources are held, or while the slowest source of the group in `ahead_of`
-    /// has not passed the given time, unless a source in `epoch`, which knows that `done` is done, has
-    /// something else to do.
+    /// Waits while sources are held, or while the slowest source of the group in `ahead_of` has not passed
+    /// the given time. The wait of a source in `epoch` ends after `timeout`, or when it has something else to
+    /// do. `done` is the last epoch that the source knows to be done.
     pub(crate) fn wait_held(
         &self,
         (epoch, done): (Epoch, Epoch),

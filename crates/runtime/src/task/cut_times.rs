@@ -1,8 +1,8 @@
 //! When epochs end: at the same wall time at all sources of a job.
 //!
-//! A task with several inputs holds the rows of one back from its marker until the marker of the last.
-//! Monotonic clocks begin with their processes. If sources used these, they would cut up to an epoch apart,
-//! and rows would wait as long.
+//! A task with several inputs holds back the rows that follow the marker of an input, until the markers of
+//! all inputs have arrived. Monotonic clocks begin with their processes. If sources used these, they would
+//! cut up to an epoch apart, and rows would wait as long.
 
 use std::time::Duration;
 

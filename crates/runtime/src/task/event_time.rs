@@ -10,7 +10,7 @@ use anabranch_model::{EventTime, HASH_SEED, OperatorId, Result, StageId, hash_by
 use anabranch_state::TaskState;
 use serde_json::Value;
 
-/// Version of what is hashed. Identities of different versions cannot be compared.
+/// Version of the text that is hashed. Identities of different versions cannot be compared.
 const VERSION: u32 = 1;
 
 /// The identity of a source's event time: a hash of its expression, with the names of columns. `None`: the
@@ -66,7 +66,7 @@ pub(crate) fn late_sources(
 ) -> Result<BTreeMap<usize, String>> {
     let parts = plan.parts();
     let mut late = BTreeMap::new();
-    for (place, part) in parts.iter().enumerate() {
+    for (index, part) in parts.iter().enumerate() {
         let PartSpec::Source(source) = part.spec else { continue };
         // By processing time no row is late.
         if source.watermark.as_ref().is_some_and(|watermark| watermark.by_clock) {
@@ -75,7 +75,7 @@ pub(crate) fn late_sources(
         let Some(now) = identity(source)? else { continue };
         let why = match before.get(&part.id) {
             Some(then) if goes_on(then.as_deref(), Some(&now)) => continue,
-            Some(_) => "its event time is another one",
+            Some(_) => "its event time has changed",
             None => "it is new",
         };
         let reached = reached_from(plan, part.stage);
@@ -86,7 +86,7 @@ pub(crate) fn late_sources(
         });
         if let Some(fired) = fired.max() {
             let fired = instant_text(fired.0);
-            late.insert(place, format!("{why}, and event time has passed {fired}: its rows before that are late"));
+            late.insert(index, format!("{why}, and event time has passed {fired}: its rows before that are late"));
         }
     }
     Ok(late)

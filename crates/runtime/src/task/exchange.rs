@@ -301,9 +301,10 @@ impl ExchangeWriter {
         self.targets.iter().map(|t| t.deadline).filter(|d| *d != Nanos(u64::MAX)).min()
     }
 
-    /// The task is no longer idle, and has announced that with the watermark that was sent last; or it has
-    /// ended the epoch in which it did, and the receiver advances once more when it has [the markers of
-    /// all](crate::task::alignment): before it takes what follows.
+    /// The task is no longer idle: the watermark that was sent last has announced that. `with_marker`: the
+    /// epoch of this announcement has ended, and its marker was sent last. When a receiver has [the markers
+    /// of all](crate::task::alignment), it advances once more as if this task were idle. It has done so when
+    /// it takes the envelope after the marker.
     pub(crate) fn announced(&mut self, with_marker: bool) {
         for target in &mut self.targets {
             target.announced = target.sender.sent() + target.unsent.len() as u64 + u64::from(with_marker);

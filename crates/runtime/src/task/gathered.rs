@@ -87,7 +87,8 @@ impl Gathered {
             _ => {}
         }
         if !self.ends_matter && matches!(report, Report::EpochEnded(_)) {
-            // At a worker without a source, no other report may come for long.
+            // Only the newest end of each sink is kept: at a worker without a source, no other report may
+            // come for long.
             let is_former =
                 |other: &TaskId, report: &Report<_>| *other == task && matches!(report, Report::EpochEnded(_));
             self.waiting.retain(|(other, report)| !is_former(other, report));

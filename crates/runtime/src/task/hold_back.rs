@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use anabranch_model::{EventTime, HELD_BACK_AFTER, HeldBack, Nanos, PartitionProgress};
 
-/// The furthest watermark of any partition of a job.
+/// The furthest watermark of any partition that the tasks of a job at one worker read.
 #[derive(Debug)]
 pub(crate) struct Foremost(AtomicI64);
 
@@ -33,7 +33,7 @@ pub(crate) struct HoldBack {
 struct Slowest {
     name: Arc<str>,
     watermark: EventTime,
-    /// Time spent polling, and the furthest watermark of the job, when this partition became the slowest.
+    /// Time spent polling, and the furthest watermark at this worker, when this partition became the slowest.
     since: Duration,
     foremost: EventTime,
     reported: bool,
@@ -41,7 +41,7 @@ struct Slowest {
 
 impl HoldBack {
     /// Checks the partitions of a task that has polled for `polled`. Returns a notice, once, if a partition
-    /// has not advanced for long although the task polled it, while another partition of the job has.
+    /// has not advanced for long although the task polled it, while another partition at this worker has.
     pub(crate) fn check(
         &mut self,
         table: &str,

@@ -52,8 +52,8 @@ impl TaskHost {
         TaskHost { life, job: job.to_owned(), notices, clock, agreed, outages }
     }
 
-    /// The tasks have ended, and those of the next plan version will follow. Until they start, no request has
-    /// an effect.
+    /// The tasks have ended, and those of the next plan version will follow. Until they start, requests for
+    /// checkpoints and reports of full sinks are dropped, and lists are not shared with other workers.
     pub(crate) fn pass_on(&self) {
         self.life.write().unwrap_or_else(PoisonError::into_inner).control = None;
     }

@@ -88,7 +88,7 @@ pub(crate) struct QueueStats {
     pub(crate) batches: u64,
     pub(crate) rows: u64,
     pub(crate) bytes: u64,
-    /// Fill level of the fullest channel.
+    /// Bytes of the fullest channel, as a share of its limit.
     pub(crate) share: f64,
     /// Time since the oldest batch was queued.
     pub(crate) oldest_ns: u64,

@@ -23,12 +23,12 @@ pub(crate) struct InboxTask {
     /// Events that wait for answers of an outside table, if the task looks one up.
     ahead: Option<Ahead>,
     /// What follows once the last watermark has passed.
-    then: Option<AfterWatermark>,
+    after_watermark: Option<AfterWatermark>,
     /// The last epoch, once it has ended.
     ended: Option<Epoch>,
 }
 
-/// See [`InboxTask::then`].
+/// See [`InboxTask::after_watermark`].
 enum AfterWatermark {
     Idle,
     Marker(Marker),
@@ -41,7 +41,7 @@ impl InboxTask {
         // Operators continue with the watermark that they had.
         let operators = task.restore.iter().flat_map(|restore| restore.operators.values());
         operators.for_each(|operator| inbox.set_reached(operator.watermark));
-        InboxTask { task, inbox, alignment, inputs, ahead: None, then: None, ended: None }
+        InboxTask { task, inbox, alignment, inputs, ahead: None, after_watermark: None, ended: None }
     }
 
     /// Sets the outside table that its first operator looks up, if there is one.
@@ -75,8 +75,8 @@ impl InboxTask {
                 }
             }
             Progress::Ready => {
-                if let Some(then) = self.then.take() {
-                    match then {
+                if let Some(next) = self.after_watermark.take() {
+                    match next {
                         AfterWatermark::Idle => self.task.chain.idle()?,
                         AfterWatermark::Marker(marker) => self.task.chain.marker(marker)?,
                     }
@@ -179,11 +179,11 @@ impl InboxTask {
             Event::Watermark(watermark) => self.task.chain.watermark(watermark)?,
             Event::Idle(watermark) => {
                 watermark.map_or(Ok(()), |watermark| self.task.chain.watermark(watermark))?;
-                self.then = Some(AfterWatermark::Idle);
+                self.after_watermark = Some(AfterWatermark::Idle);
             }
             Event::Marker(marker, Some(watermark)) if self.task.side_end != Some(SideEnd::Cut) => {
                 self.task.chain.watermark(watermark)?;
-                self.then = Some(AfterWatermark::Marker(marker));
+                self.after_watermark = Some(AfterWatermark::Marker(marker));
             }
             Event::Marker(marker, _) => self.task.chain.marker(marker)?,
             Event::None => {}

@@ -20,7 +20,7 @@ pub(crate) enum FromTask {
     Checkpoint,
     /// A sink is full, or none is any more.
     Full(Incarnation, bool),
-    /// Sources here have reached another event time, of which the coordinator must learn.
+    /// Sources here have reached an event time that must be reported to the coordinator.
     Reached,
     /// A task has found a list, and waits for the list that the first task of the job has found.
     Agree(Incarnation, String, Vec<String>, Sender<Vec<String>>),

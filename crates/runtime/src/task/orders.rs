@@ -94,9 +94,9 @@ impl Orders {
         self.done >= epoch || self.none_done || self.cancelled
     }
 
-    /// Whether an epoch ends before its time is over: because a group was granted that is to be cut at once,
-    /// or because sources are `held` and will be released by a checkpoint at the end of this epoch, of a
-    /// later one, or of the group that is granted next. `requests` is the number of requests of sinks here.
+    /// Whether an epoch ends before its time is over. It does if its group is to be cut at once. It also does
+    /// if sources are `held` and a checkpoint will release them: at the end of this epoch, of a later one, or
+    /// of the group that is granted next. `requests` is the number of requests of sinks here.
     pub(crate) fn cuts_early(&self, epoch: Epoch, held: bool, requests: u64) -> bool {
         let is_settled = self.checkpoint <= self.done.max(self.aborted);
         let is_requested = self.wants_checkpoint || requests > self.fulfilled;

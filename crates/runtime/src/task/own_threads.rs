@@ -25,13 +25,13 @@ mod tests;
 
 /// Time between two decisions.
 const TICK: Duration = Duration::from_millis(20);
-/// Number of decisions between two readings of the processor times of threads, each of which reads a file.
+/// Number of decisions between two readings of processor times. A reading opens a file for each thread.
 const TICKS_PER_SAMPLE: u32 = 10;
-/// Total number of cores that tasks must wait for before anything is decided.
+/// Average number of tasks that wait for a core. Below it, nothing is decided.
 const PRESSURE_MIN: f64 = 0.05;
-/// Moderate: a starved thread may hold a lock that others need.
+/// Nice values of threads. They are moderate: a starved thread may hold a lock that others need.
 const NICE: Range = Range { worst: 10, best: -10 };
-/// Without the right to raise priorities again.
+/// Nice values of threads, without the right to negative ones.
 const NICE_WITHOUT_RIGHTS: Range = Range { worst: 10, best: 0 };
 /// Microseconds that a thread may run before another one.
 const SLICE_US: Range = Range { worst: 10_000, best: 500 };
@@ -134,7 +134,7 @@ fn clamped(value: i64) -> i32 {
     i32::try_from(value.clamp(-20, 19)).unwrap_or(0)
 }
 
-/// From the counters of tasks to a value for each thread.
+/// Derives a value for each thread from the counters of the tasks.
 struct Decider {
     graph: Graph,
     /// The nodes of the graph, with the readings of the last decision.

@@ -15,8 +15,8 @@ const STEP: Duration = Duration::from_millis(100);
 
 /// The processing time of one source.
 pub(crate) struct ProcessingTime {
-    /// Milliseconds since 1970. It never decreases: neither with the machine's clock, nor on another machine
-    /// after a restart.
+    /// Milliseconds since 1970. It never decreases, even if the machine's clock does. If windows use it, it
+    /// does not decrease on another machine after a restart either.
     reached: i64,
     /// When the next watermark is due. `None`: windows use event time, or there are none.
     next_progress: Option<Nanos>,

@@ -1,4 +1,4 @@
-//! What the kernel reports about the threads of tasks.
+//! The threads of tasks in the kernel: their processor times, nice values and slices.
 
 /// Time of a thread on the processor, in nanoseconds since it started.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

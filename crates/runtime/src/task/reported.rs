@@ -18,7 +18,7 @@ pub(crate) struct Reported {
     pub(crate) foremost: AtomicU64,
     /// When the time of the next epoch is over. Read by the sources.
     pub(crate) next_cut: AtomicU64,
-    /// The furthest event time of any partition. Read by the sources.
+    /// The furthest event time of any partition at this worker. Read by the sources.
     pub(crate) foremost_time: Foremost,
     /// Number of sinks that cannot take more rows before a checkpoint covers those that they hold. Read by
     /// the sources, which wait meanwhile.

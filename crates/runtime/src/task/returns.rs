@@ -8,7 +8,7 @@ use anabranch_model::EventTime;
 use crate::task::credit::ReceiveCredit;
 use crate::task::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
-/// The limits of all channels of a connection.
+/// The receiver's side of all channels of a connection: their credit, and what must be sent to the sender.
 #[derive(Debug)]
 pub(crate) struct Returns {
     state: Mutex<ReturnsState>,

@@ -13,7 +13,7 @@ use crate::task::phases::Passing;
 /// One task's state at the end of an epoch, in memory: immutable, so that it can be written while the task
 /// continues.
 pub(crate) struct Snapshot {
-    /// Of the task's incarnation: once that is cancelled, the snapshot is not needed.
+    /// The control of the task's incarnation. If the incarnation is cancelled, the snapshot is not needed.
     pub(crate) control: Arc<Control>,
     /// The task.
     pub(crate) task: TaskId,

@@ -31,10 +31,9 @@ pub(crate) use parts::{SideTails, SourceParts};
 /// How long a task waits while sources are held before it checks for work that nothing announces.
 const LOOK_HELD: Duration = Duration::from_millis(50);
 
-/// How often the positions of partitions are shown to observers.
+/// How often the lag of the source and the progress of its partitions are shown to observers.
 const PUBLICATION: Duration = Duration::from_millis(200);
 
-/// A task that reads a table.
 pub(crate) struct SourceTask {
     task: TaskParts,
     parts: SourceParts,
@@ -49,6 +48,7 @@ pub(crate) struct SourceTask {
     active: Epoch,
     /// Since when the next cut waits for its grant.
     ungranted_since: Option<Nanos>,
+    /// The last epoch that was reported to the source as done.
     done: Epoch,
     /// The first partitions have been announced.
     has_opened: bool,
@@ -142,7 +142,7 @@ impl SourceTask {
         self.next_cut = self.cut_times.after(now);
     }
 
-    /// Handles the input of the source, moves its output, and does what is due: one thing at a time.
+    /// Handles the input of the source, moves its output, and does what is due: one step per call.
     pub(crate) fn advance(&mut self, now: Nanos, input: Option<Input>) -> Result<Advance> {
         if let Some(last) = self.ended {
             return self.finish(last);
@@ -394,7 +394,7 @@ impl SourceTask {
         Ok(())
     }
 
-    /// Publishes lags and positions at times, and notifies the user of a partition that holds the job back.
+    /// Publishes lag and progress when due, and notifies the user of a partition that holds the job back.
     fn publish(&mut self, now: Nanos) {
         if now < self.next_publication {
             return;
@@ -460,7 +460,7 @@ impl SourceTask {
         }
     }
 
-    /// Notifies the source when every sink has written its epochs.
+    /// Passes the epochs that are done to the source, and to the tables for malformed records and late rows.
     fn epochs_done(&mut self) -> Result<()> {
         if self.task.control.is_cancelled() {
             return Ok(());
@@ -474,7 +474,7 @@ impl SourceTask {
         self.task.checkpoints_done()
     }
 
-    /// The last epoch has ended: once it is settled, closes all tables.
+    /// The last epoch has ended: once it is settled, closes the tables that the task does not leave.
     fn finish(&mut self, last: Epoch) -> Result<Advance> {
         let control = &self.task.control;
         if !control.is_settled(last) {

@@ -42,7 +42,7 @@ pub(crate) fn run(mut task: Task) -> Result<Task> {
             Advance::Continue => continue,
             Advance::Ended => return Ok(task),
             Advance::Input(until) => {
-                // Input that is available is taken without waiting. Only then the task pauses and waits.
+                // Input that is available is taken at once. If there is none, the task pauses and waits.
                 let received = task.receive(Some(Duration::ZERO), None)?;
                 if received.is_there() {
                     input = Some(received);

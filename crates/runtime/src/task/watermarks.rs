@@ -81,9 +81,9 @@ impl Watermarks {
 
     /// The source was polled.
     pub(crate) fn note_poll(&mut self, now: Nanos) {
-        let most = self.most();
+        let silence_max = self.silence_max();
         let passed = self.last_look.replace(now).map_or(Duration::ZERO, |last| Duration::from_nanos(now.since(last)));
-        self.looked += passed.min(most);
+        self.looked += passed.min(silence_max);
     }
 
     /// A new partition holds the watermark back until it has rows or is idle; a restored one holds it where
@@ -105,7 +105,8 @@ impl Watermarks {
         self.may_end = (self.partitions.is_empty() && !self.time.is_idle()).then_some(reached);
     }
 
-    /// Whether the source was not polled since its last partition was closed.
+    /// Whether the source may end: its last partition was closed, and since then it has neither opened one
+    /// nor waited for one.
     pub(crate) fn may_end(&self) -> bool {
         self.may_end.is_some()
     }
@@ -194,7 +195,7 @@ impl Watermarks {
 
     /// The longest time between two polls that counts as silence. A table without a timeout counts as silent
     /// while its source waits.
-    fn most(&self) -> Duration {
+    fn silence_max(&self) -> Duration {
         self.idle_timeout.map_or(self.wait_max, |timeout| LOOK_MAX.min(timeout / 4))
     }
 
@@ -203,7 +204,7 @@ impl Watermarks {
     pub(crate) fn next_deadline(&self) -> Option<Duration> {
         let timeout = self.idle_timeout?;
         let left = |p: &Partition| (p.rows_at + timeout).saturating_sub(self.looked);
-        self.partitions.values().filter(|p| !p.idle).map(left).min().map(|left| left.min(self.most()))
+        self.partitions.values().filter(|p| !p.idle).map(left).min().map(|left| left.min(self.silence_max()))
     }
 
     /// The progress since the last call, if any.

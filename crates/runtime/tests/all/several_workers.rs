@@ -36,7 +36,7 @@ struct Up(JobHandle, Process);
 
 impl Premises for Up {
     fn checkpoints(&self, _plan: &Plan) -> Result<Store> {
-        Err(Error::outside("this worker has no access to the place of checkpoints"))
+        Err(Error::outside("this worker has no access to the checkpoint storage"))
     }
 
     fn savepoint(&self, _place: &str) -> Result<Origin> {

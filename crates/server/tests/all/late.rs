@@ -25,7 +25,7 @@ fn another_event_time_is_refused_once_windows_have_fired_and_begins_anew_if_that
     let job = engine.run(&wrong, &settings).expect("a job");
     wait_for("waited for results", &|| !rows(folder.path(), "results").is_empty());
     let plan = plan_of(&engine, &right, &settings);
-    let why = "its event time is another one, and event time has passed 2026-01-02T";
+    let why = "its event time has changed, and event time has passed 2026-01-02T";
     let rehearsed = job.reconfigure(request(&plan, false, true)).expect("only shown");
     assert!(rehearsed.changes.iter().any(|change| change.what.contains(why)), "{:?}", rehearsed.changes);
     let error: Error = job.reconfigure(request(&plan, false, false)).expect_err("refused");
@@ -192,7 +192,7 @@ fn windows_go_on_from_the_clock_by_event_time_if_late_rows_are_allowed() {
     gate.wait_for_rows(folder.path(), "results", 0);
     let plan = plan_of(&engine, &format!("{EVENTS}{counts}"), &settings);
     let error = job.reconfigure(request(&plan, false, false)).expect_err("refused").to_string();
-    assert!(error.contains("its event time is another one, and event time has passed"), "{error}");
+    assert!(error.contains("its event time has changed, and event time has passed"), "{error}");
     job.reconfigure(request(&plan, true, false)).expect("allowed");
     let late = gate.finish_with_late_rows(job);
     assert!(late > 0);

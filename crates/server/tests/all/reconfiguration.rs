@@ -396,7 +396,7 @@ fn a_change_that_cannot_be_made_is_refused_with_the_reason() {
     let job = engine.run(&sql, &settings(Some(&folder.path().join("a")), 1)).expect("a job");
     let elsewhere = settings(Some(&folder.path().join("b")), 1);
     let error = change(&job, plan_of(&engine, &other, &elsewhere)).expect_err("another place").to_string();
-    assert!(error.contains("changes checkpoint-directory, which stays while a job runs"), "{error}");
+    assert!(error.contains("changes checkpoint-directory, which cannot change while a job runs"), "{error}");
     job.stop();
     let error = change(&job, plan_of(&engine, &other, &settings(Some(&folder.path().join("a")), 1)));
     let error = error.expect_err("it stops").to_string();

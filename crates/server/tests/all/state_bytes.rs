@@ -1,5 +1,5 @@
-//! A job whose state exceeds 'state-bytes' stops. Each remedy of the error, carried out as the message says,
-//! resumes from the checkpoint and gives every row once.
+//! A job whose state exceeds 'state-bytes' stops. A higher limit, state on disk and more tasks, which the
+//! error names, let the job resume from its checkpoint, and every row is there once.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -67,7 +67,7 @@ fn ids(folder: &Path) -> BTreeSet<u64> {
 }
 
 #[test]
-fn each_remedy_of_a_state_that_is_too_large_gives_every_row_once() {
+fn a_higher_limit_and_a_disk_for_a_state_that_is_too_large_give_every_row_once() {
     for (query, error) in QUERIES {
         let more = [("state-bytes", "1 gb")];
         let disk = [("state-bytes", "1 mb"), ("state-backend", "disk")];
@@ -77,6 +77,8 @@ fn each_remedy_of_a_state_that_is_too_large_gives_every_row_once() {
             let folder = tempfile::tempdir().expect("folder");
             let told = run(folder.path(), query, 2, &[("state-bytes", "1 mb")]).expect_err("too large").to_string();
             assert!(told.contains(error) && told.contains(remedy), "{told}");
+            let manifests = folder.path().join("checkpoints/manifests");
+            assert!(fs::read_dir(manifests).is_ok_and(|mut files| files.next().is_some()), "no checkpoint: {told}");
             run(folder.path(), query, 2, set).unwrap_or_else(|error| panic!("{remedy}: {error}"));
             assert_eq!(ids(folder.path()), (1..=ROWS as u64).collect(), "{remedy}");
         }

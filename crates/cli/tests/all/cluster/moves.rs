@@ -64,7 +64,7 @@ fn state_is_where_it_is_needed_before_its_task_moves_and_nothing_is_lost_with_a_
     let (told, (code, said)) = (text(&aborted.stderr), rescaling.end_with_said());
     match aborted.status.code() {
         Some(0) => assert!(code != Some(0) && said.contains("the change was aborted"), "{said}"),
-        _ => assert!(told.contains("switching already") || told.contains("no change"), "{told}"),
+        _ => assert!(told.contains("its tasks are switching") || told.contains("no change"), "{told}"),
     }
     cluster.until("the job's end", || cluster.state("job") == "ended");
     let mut counts = BTreeMap::new();

@@ -1,4 +1,4 @@
-//! The exactly-once sink while the broker hangs, and while the place of the checkpoints is away.
+//! The exactly-once sink while the broker hangs, and while the checkpoint storage is away.
 
 use std::path::Path;
 use std::time::Duration;
@@ -113,5 +113,5 @@ fn a_job_goes_on_when_the_place_of_its_checkpoints_was_away() {
     job.stop();
     let (lines, _) = job.finish();
     assert_eq!(Fingerprint::of_topic(servers, "results"), expected, "{lines:#?}");
-    assert!(lines.iter().any(|line| line.contains("place of the job's checkpoints answers again")), "{lines:#?}");
+    assert!(lines.iter().any(|line| line.contains("checkpoint storage answers again")), "{lines:#?}");
 }

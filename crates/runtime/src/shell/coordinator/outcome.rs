@@ -79,10 +79,10 @@ impl Shell {
         restoring.retain(|task| self.remotes.is_some() || self.worker.restoring().contains(&task.as_str()));
         if !restoring.is_empty() {
             return Error::outside(format!("restoring state makes no progress in {}", restoring.join(", ")))
-                .remedy("check the place of the checkpoints, or allow more time ('checkpoint-timeout')");
+                .remedy("check the checkpoint storage, or allow more time ('checkpoint-timeout')");
         }
         Error::outside("several checkpoints in a row failed or took too long")
-            .remedy("check the place where they are kept, or allow more time ('checkpoint-timeout')")
+            .remedy("check the checkpoint storage, or allow more time ('checkpoint-timeout')")
     }
 }
 

@@ -27,7 +27,7 @@ pub(super) struct ToLoad {
     placement: BTreeMap<TaskId, Process>,
     /// The operators and key groups that must be loaded, and where.
     pub(super) moved: BTreeMap<Share, Process>,
-    /// Files that workers were told to load.
+    /// Files that workers are to load.
     files: BTreeSet<String>,
 }
 
@@ -83,12 +83,12 @@ impl Shell {
     }
 
     /// Tells workers which tasks of the next plan version they will have.
-    pub(super) fn prepare(&mut self, told: &BTreeSet<Process>) {
+    pub(super) fn prepare(&mut self, processes: &BTreeSet<Process>) {
         let Some(Present { plan, to_load, .. }) = &self.reconfiguring.present else { return };
         if let Some(remotes) = &self.remotes {
-            remotes.prepare(plan, &to_load.placement, told, &self.worker);
+            remotes.prepare(plan, &to_load.placement, processes, &self.worker);
         }
-        if told.contains(&HERE) {
+        if processes.contains(&HERE) {
             let own = to_load.placement.iter().filter(|(_, process)| **process == HERE).map(|(task, _)| *task);
             self.worker.prepare(plan, &own.collect());
         }
@@ -112,9 +112,9 @@ impl Shell {
     }
 
     /// The present plan continues: workers drop everything that they have prepared.
-    pub(super) fn give_up_preparing(&mut self, told: &BTreeSet<Process>) {
+    pub(super) fn give_up_preparing(&mut self, processes: &BTreeSet<Process>) {
         self.remotes.iter_mut().for_each(|remotes| remotes.give_up_ahead());
-        told.iter().for_each(|process| self.send_decision(*process, Downward::GiveUp));
+        processes.iter().for_each(|process| self.send_decision(*process, Downward::GiveUp));
     }
 
     /// A worker has loaded its files, or cannot.

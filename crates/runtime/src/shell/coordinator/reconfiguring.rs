@@ -87,8 +87,8 @@ impl Shell {
         self.change(ChangeInput::Abort, Some(Error::outside("the change was aborted by a request")));
     }
 
-    /// Gives the machine of changes an input. `why` is the reason for changes that are not made as a
-    /// consequence, unless they have one of their own.
+    /// Gives the machine of changes an input. `why` is the reason for the first change that is not made as a
+    /// consequence. For further ones, and without `why`, the reason follows from the state of the job.
     pub(super) fn change(&mut self, input: ChangeInput, mut why: Option<Error>) {
         let job = match self.coordinator.phase() {
             _ if self.stopping => Job::Stops,
@@ -102,7 +102,7 @@ impl Shell {
                     let checked = self.check(ticket);
                     self.reconfiguring.changes.handle(job, ChangeInput::Checked(checked));
                 }
-                Command::Prepare(_, told) => self.prepare(&told),
+                Command::Prepare(_, processes) => self.prepare(&processes),
                 Command::AddOnly => self.add_only(),
                 Command::Checkpoint => self.inputs.push_back(Input::Checkpoint),
                 Command::Load(_, processes) => {
@@ -110,12 +110,13 @@ impl Shell {
                     self.reconfiguring.changes.handle(job, ChangeInput::Loads(bytes));
                 }
                 Command::Switch(_, copied) => self.switch(copied),
-                Command::GiveUp(told) => self.give_up_preparing(&told),
+                Command::GiveUp(processes) => self.give_up_preparing(&processes),
                 Command::Answer(ticket, answer) => self.answer_change(ticket, answer, why.take()),
                 Command::Aborted(result) => {
                     let result = result.map_err(|why| match why {
                         NotAborted::Switches => {
-                            Error::user("the tasks are switching already").remedy("change the job back")
+                            Error::user("the change cannot be aborted any more: its tasks are switching")
+                                .remedy("wait until it is done, and change the job back")
                         }
                         NotAborted::NoChange => Error::user("no change of the job is being carried out"),
                     });
@@ -264,7 +265,7 @@ impl Shell {
         }
     }
 
-    /// Begins the present incarnation, perhaps with another plan version than the one before.
+    /// If the incarnation that begins has another plan version than the one before, deploys that version.
     pub(super) fn switches(&mut self, from: Option<&Checkpoint<TaskState>>) {
         let version = self.coordinator.version();
         if version == self.worker.deployment().plan.version {
@@ -307,13 +308,14 @@ impl Shell {
             }
             None if self.stopping => Error::user("the change was abandoned because the job stops"),
             None if matches!(self.coordinator.phase(), Phase::Ending | Phase::Finished) => {
-                Error::user("the change was abandoned because the job has come to its end")
+                Error::user("the change was abandoned because the job has ended")
             }
             None => Error::outside("the change was abandoned, and the job continues unchanged"),
         }
     }
 
-    /// Where the present plan has the tasks of a plan's parts. The stages may have other numbers there.
+    /// Where the tasks of a plan's parts are now. Stages are matched by the identities of their parts,
+    /// because they may have other numbers in the present plan.
     pub(super) fn former_places(&self, plan: &Plan) -> BTreeMap<TaskId, Process> {
         let placement = self.peers.placement();
         let ids_of = |stage, parts: &[anabranch_dataflow::Part<'_>]| -> Vec<_> {

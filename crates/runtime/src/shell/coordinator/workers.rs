@@ -150,7 +150,7 @@ impl Shell {
         }
     }
 
-    /// Handles a worker's protocol message: passes it to the part of the protocol that it concerns.
+    /// Handles a worker's protocol message: passes it to the machine that it concerns.
     fn protocol_message(&mut self, process: Process, message: Upward<TaskState>) {
         match message {
             Upward::Summary(message) => self.inputs.extend(self.peers.receive_summary(process, message)),

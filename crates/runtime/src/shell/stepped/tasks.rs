@@ -31,7 +31,7 @@ impl Tasks<'_> {
         self.0.running.as_ref().map_or(0, |running| running.stepped.len())
     }
 
-    /// All of them.
+    /// The current tasks, including those that have ended.
     #[must_use]
     pub fn ids(&self) -> Vec<TaskId> {
         self.0.tasks().iter().map(|view| view.id).collect()

@@ -69,7 +69,7 @@ impl WorkerShell {
         let preparing = self.preparing.as_mut().filter(|preparing| preparing.version == version);
         let store = self.deployment.checkpoints.as_ref().map(|checkpoints| checkpoints.store.clone());
         let (Some(preparing), Some(store)) = (preparing, store) else {
-            let error = Error::outside("a worker does not know of the change, or cannot open the place of checkpoints");
+            let error = Error::outside("a worker does not know of the change, or cannot open the checkpoint storage");
             self.send_input(Upward::Loaded { version, error: Some(error) });
             return;
         };

@@ -12,11 +12,11 @@ use crate::task::job_state::RestoredOperator;
 
 /// The state that the operators of a task restore.
 pub(crate) struct Restore {
-    /// By their indices in the chain.
+    /// The state of each operator, by its index in the chain.
     pub(crate) operators: BTreeMap<usize, RestoredOperator>,
     /// Indices of operators whose snapshots continue from the files that they were restored from.
     pub(crate) go_on: BTreeSet<usize>,
-    /// State without keys belongs to the first task of the stage, whichever task had it before.
+    /// Whether this is the first task of its stage: it gets state without keys, whichever task had it before.
     pub(crate) is_first: bool,
     /// The key groups of the task, and their total number.
     pub(crate) own: KeyGroupRange,
@@ -25,7 +25,7 @@ pub(crate) struct Restore {
 
 impl Chain {
     /// Restores the operators: this task takes the rows of its own key groups. Calls `wanted` after each
-    /// piece, and returns early once it returns false.
+    /// piece, and stops when `wanted` returns false.
     pub(crate) fn restore(&mut self, restore: &Restore, mut wanted: impl FnMut() -> bool) -> Result<()> {
         let Restore { operators, go_on, is_first, own, groups } = restore;
         for (place, link) in self.links.iter_mut().enumerate() {
@@ -47,8 +47,8 @@ impl Chain {
     }
 }
 
-/// Gives the state of an operator the rows of its key groups. Calls `wanted` after each piece, and returns
-/// false early once it returns false.
+/// Gives the state of an operator the rows of its key groups. Calls `wanted` after each piece. When `wanted`
+/// returns false, stops and returns false.
 pub(crate) fn fill(
     own_state: &mut dyn State,
     state: &RestoredOperator,
@@ -62,7 +62,7 @@ pub(crate) fn fill(
         let Some(table) = tables.iter().position(|shape| shape.table == file.table) else {
             return Err(Error::internal(format!("an operator has no table '{}'", file.table)));
         };
-        // Then no row belongs to another task.
+        // Whether all rows of the file belong to this task.
         let is_own = file.others.is_none() && file.key_groups == share;
         let content = state.content(file, room)?;
         for rows in state.rows(file, content.clone()) {

@@ -36,7 +36,8 @@ impl Chain {
         }
     }
 
-    /// Gives an operator the state that its predecessor had at the end of the epoch before.
+    /// Gives an operator the state of `former`: of its predecessor in the plan version before, or of an
+    /// operator whose state was loaded ahead.
     pub(crate) fn succeed(&mut self, place: usize, mut former: Box<dyn Operator>, reached: EventTime) -> Result<()> {
         let link = &mut self.links[place];
         link.reached = reached;

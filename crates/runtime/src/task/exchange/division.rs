@@ -28,9 +28,9 @@ pub(super) fn sort_rows(row_targets: &[u32], targets: usize) -> Vec<UInt32Array>
     let mut next = starts.clone();
     let mut sorted = vec![0_u32; row_targets.len()];
     for (row, target) in row_targets.iter().enumerate() {
-        let place = &mut next[*target as usize];
-        sorted[*place] = row as u32;
-        *place += 1;
+        let index = &mut next[*target as usize];
+        sorted[*index] = row as u32;
+        *index += 1;
     }
     let sorted = UInt32Array::from(sorted);
     starts.into_iter().zip(counts).map(|(start, count)| sorted.slice(start, count)).collect()

@@ -1,5 +1,5 @@
-//! The parts of a source task besides its source: its output columns, event time, and the fate of malformed
-//! records and late rows.
+//! The parts of a source task that it leaves for the next plan version: its source, output columns, event
+//! time, and the fate of malformed records and late rows.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -27,7 +27,7 @@ pub(super) const LOOK: Duration = Duration::from_millis(200);
 /// epoch to be done.
 const LOOK_AT_HOST: Duration = Duration::from_secs(4);
 
-/// The further parts of a source task.
+/// An open source, and how its rows are processed before they enter the chain.
 pub(crate) struct SourceParts {
     pub(crate) source: Box<dyn Source>,
     /// Output columns; `None`: as decoded.
@@ -162,7 +162,8 @@ impl SourceParts {
         }
     }
 
-    /// Takes the late rows out of a batch, whose decoded columns come first. `None`: no row is late.
+    /// Takes the late rows out of a batch, whose decoded columns come first. `on_time` has the rows to keep;
+    /// `None`: no row is late.
     pub(super) fn on_time(
         &mut self,
         batch: RecordBatch,
@@ -215,7 +216,7 @@ fn alignment(spec: &SourceSpec) -> Option<AlignmentSpec> {
     spec.watermark.as_ref().and_then(|watermark| watermark.alignment.clone())
 }
 
-/// Whether its event time advances to the end when it ends.
+/// Whether the event time of a source advances only when the source ends.
 fn at_end(spec: &SourceSpec) -> bool {
     spec.watermark.as_ref().is_some_and(|watermark| watermark.at_end)
 }
