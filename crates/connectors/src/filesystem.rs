@@ -89,7 +89,8 @@ impl Connector for FilesystemConnector {
     }
 }
 
-/// A partitioned table can only be written.
+/// The traits of a partitioned table, which can only be written. It is declared readable so that `source`
+/// refuses a read with a remedy.
 fn describe_partitioned(partitions: &Partitions, options: &FileOptions, columns: &SchemaRef) -> Result<TableTraits> {
     let others = (0..columns.fields().len()).filter(|index| !partitions.keys.contains(columns.field(*index).name()));
     let own = columns.project(&others.collect::<Vec<_>>()).map_err(|e| Error::internal(format!("columns: {e}")))?;

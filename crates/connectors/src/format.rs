@@ -24,9 +24,9 @@ use raw::{LineEnd, RawDecoder, RawEncoder, RawOptions};
 
 /// Decodes raw records into the columns that the query needs.
 pub trait Decode: Send {
-    /// Decodes one record per element of `records` (null or blank elements are malformed). A record may end
-    /// in white space, as lines of a file do. Rows that cannot be decoded are omitted from the batch and
-    /// reported. The batch may share the memory of `records`.
+    /// Decodes one record per element of `records`. A null element is malformed, and so is a blank one,
+    /// unless the format is raw. A record may end in white space, as lines of a file do. Rows that cannot be
+    /// decoded are omitted from the batch and reported. The batch may share the memory of `records`.
     fn decode(&mut self, records: &BinaryArray) -> Result<Decoded>;
 }
 
@@ -57,7 +57,7 @@ pub enum Format {
 }
 
 impl Format {
-    /// Their names in options.
+    /// The formats' names in options.
     pub const NAMES: [&'static str; 3] = ["json", "csv", "raw"];
 
     /// Reads the format in the option `name` (`format`, `value.format`), and the format's options.
@@ -100,7 +100,7 @@ impl Format {
         })
     }
 
-    /// Whether a record of one column that is NULL differs from all others.
+    /// Whether a record whose only column is NULL differs from every other record.
     pub(crate) fn writes_null(&self) -> bool {
         match self {
             Format::Json(_) => true,
@@ -153,7 +153,7 @@ pub(crate) fn printable(text: &str) -> String {
     printable
 }
 
-/// `MAP<STRING, ...>`: of texts to nullable values of this type.
+/// The type `MAP<STRING, ...>` whose values are nullable and of this type.
 pub(crate) fn map_of_texts(value: DataType) -> DataType {
     let (key, value) = (Field::new("key", DataType::Utf8View, false), Field::new("value", value, true));
     let entries = Field::new("entries", DataType::Struct(vec![key, value].into()), false);

@@ -35,8 +35,8 @@ pub(crate) fn no_checkpoints() -> Error {
         .remedy("give it a place for them: SET 'checkpoint-directory' = '...'; or leave the option out")
 }
 
-/// The remedy if a job cannot resume from its checkpoints. With a new place for checkpoints the job gets a
-/// new name, under which its sinks do not know earlier results.
+/// The remedy if a job cannot resume from its checkpoints. With a new checkpoint directory the job gets a new
+/// name, under which its sinks do not know earlier results.
 pub(crate) const START_OVER: &str =
     "start over: empty the tables that the job writes, and give it a new 'checkpoint-directory'";
 

@@ -44,9 +44,9 @@ impl Connector for HttpConnector {
     fn lookup(&self, spec: &LookupJoinSpec, context: &LookupContext) -> Result<Box<dyn Lookup>> {
         let table = HttpTable::read(&spec.table.connector)?;
         let columns = source_schema(&spec.table)?;
-        let asked = || spec.keys.iter().map(|key| columns.field(key.column));
-        asked().try_for_each(|field| check_key(field.name(), field.data_type()))?;
-        let missing = table.url.columns().find(|name| asked().all(|field| field.name() != name));
+        let key_fields = || spec.keys.iter().map(|key| columns.field(key.column));
+        key_fields().try_for_each(|field| check_key(field.name(), field.data_type()))?;
+        let missing = table.url.columns().find(|name| key_fields().all(|field| field.name() != name));
         if let Some(missing) = missing {
             return Err(Error::user(format!(
                 "the condition of the join does not compare '{missing}', which the url needs"
@@ -86,7 +86,9 @@ fn check_key(name: &str, data_type: &DataType) -> Result<()> {
         || matches!(data_type, DataType::Boolean | DataType::Date32 | DataType::Decimal128(..));
     match is_plain {
         true => Ok(()),
-        false => Err(Error::user(format!("column '{name}' is {}, by which no service is asked", sql_name(data_type)))
-            .remedy("ask by a column of text, a number, a DATE or a BOOLEAN")),
+        false => {
+            Err(Error::user(format!("column '{name}' is {}, which cannot be a key of a request", sql_name(data_type)))
+                .remedy("ask by a column of text, a number, a DATE or a BOOLEAN"))
+        }
     }
 }

@@ -62,7 +62,7 @@ pub const CONNECTORS: [ConnectorInfo; 12] = [
     },
     ConnectorInfo {
         name: "filesystem",
-        tables: "files of a directory or of an object store",
+        tables: "files of a local directory",
         needed: &[("path", "/tmp/data"), ("format", "json")],
         options: &[
             "auto-compaction",

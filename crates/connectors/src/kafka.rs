@@ -1,9 +1,10 @@
 //! Topics of Apache Kafka as tables. docs/connectors.md describes options, delivery, outages, and topics that
 //! are deleted.
 //!
-//! Partitions are assigned by the job, not by a consumer group: partition `p` belongs to task `p %
-//! parallelism`. For a pattern, the hash of the topic's name replaces the topic's index. `source` reads them,
-//! `sink` writes at least once, and `exact` exactly once, by a `transaction` for each checkpoint.
+//! Partitions are assigned by the job, not by a consumer group: partition `p` of a topic belongs to task
+//! `(first + p) % parallelism`. `first` follows from the topic's index in the table or, for a pattern, from
+//! the hash of the topic's name. `source` reads them, `sink` writes at least once, and `exact` exactly once,
+//! by a `transaction` for each checkpoint.
 
 mod attached;
 mod client;

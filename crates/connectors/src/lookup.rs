@@ -22,7 +22,7 @@ pub(crate) use self::whole::Whole;
 
 /// How often a waiting thread checks whether it is still needed.
 pub(crate) const LOOK: Duration = Duration::from_millis(50);
-/// How often a pausing thread does so. The end of its task wakes it up.
+/// How often a pausing thread checks this. The end of its task wakes it up.
 const PAUSE_LOOK: Duration = Duration::from_millis(200);
 
 /// Calls an outside table. Used by one thread.

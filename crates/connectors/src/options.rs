@@ -88,7 +88,8 @@ impl<'a> Options<'a> {
         options.filter_map(|(name, value)| Some((name.strip_prefix(prefix)?, value.as_str()))).collect()
     }
 
-    /// Declares options as known that have no effect here: those of the writer when the table is read.
+    /// Declares options as known that have no effect here, such as those of the writer when the table is
+    /// read.
     pub fn ignore(&mut self, names: &[&str]) {
         self.known.extend(names.iter().map(|name| (*name).to_owned()));
     }
@@ -123,7 +124,7 @@ impl<'a> Options<'a> {
     }
 }
 
-/// The value of an option is none of these words.
+/// The error if the value of an option is none of these words.
 pub(crate) fn no_choice<T>(name: &str, text: &str, choices: &[(&str, T)]) -> Error {
     let words: Vec<_> = choices.iter().map(|(word, _)| format!("'{word}'")).collect();
     Error::user(format!("option '{name}' is '{text}'")).remedy(format!("use {}", words.join(" or ")))

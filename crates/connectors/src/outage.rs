@@ -13,7 +13,7 @@ pub(crate) struct Outage {
     host: Arc<dyn Host>,
     /// Identifies the system among those of the job.
     system: String,
-    /// That the system answers again, for the notice.
+    /// The notice that the system answers again, without the time.
     answers: String,
     since: Cell<Option<Nanos>>,
 }

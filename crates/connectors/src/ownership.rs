@@ -17,12 +17,12 @@ pub(crate) struct Announcements {
 }
 
 impl Announcements {
-    /// A partition now belongs to this task.
+    /// Announces that a partition now belongs to this task.
     pub(crate) fn open(&mut self, partition: u32, name: String) {
         self.queue.push_back(Polled::Opened { partition: PartitionId(partition), name });
     }
 
-    /// A partition has ended.
+    /// Announces that a partition has ended.
     pub(crate) fn close(&mut self, partition: u32) {
         self.queue.push_back(Polled::Closed(PartitionId(partition)));
     }

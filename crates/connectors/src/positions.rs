@@ -1,8 +1,8 @@
-//! Positions as text: the parts that sources share to write and read them.
+//! Positions as text: the functions that sources share to write and read them.
 //!
 //! Positions are stored for as long as a job lives and are read by users, so they consist of words and
 //! numbers: `byte 1733 line 18`, `end`. A position that does not fit the table is an error, never a guess:
-//! reading from the wrong place loses or repeats rows.
+//! reading from a wrong position loses or repeats rows.
 
 use std::str::FromStr;
 
@@ -11,7 +11,7 @@ use anabranch_operators::Positions;
 
 use crate::guarantee::START_OVER;
 
-/// A partition that was read to its end.
+/// The position of a partition that was read to its end.
 pub(crate) const END: &str = "end";
 
 /// The numbers of a position such as `byte 1733 line 18`, whose words are `words`.

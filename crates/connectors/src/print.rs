@@ -1,6 +1,6 @@
 //! Print: rows on standard output, one line each: the table's name and comma-separated values. If rows are
-//! updated, an inserted row has `+` before its values and a retracted one `-`. A row with a larger weight is
-//! printed as often.
+//! updated, an inserted row has `+` before its values and a retracted one `-`. A row with a weight beyond 1
+//! or -1 is printed that many times.
 
 use std::io::{self, Write};
 
@@ -30,7 +30,7 @@ pub struct Printed<'a> {
     pub identifier: &'a str,
     /// The columns of the rows, without a weight.
     pub columns: &'a SchemaRef,
-    /// Rows are updated: a sign is before the values.
+    /// Whether rows are updated. Then a sign precedes the values.
     pub updating: bool,
 }
 

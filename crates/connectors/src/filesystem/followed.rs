@@ -30,9 +30,10 @@ pub(super) struct Follow {
     clock: Arc<dyn Clock>,
     host: Arc<dyn Host>,
     interval: Duration,
-    next_look: Nanos,
+    next_scan: Nanos,
     pub(super) task: u32,
     pub(super) parallelism: u32,
+    /// Number of partitions that this task has opened.
     opened: u32,
 }
 
@@ -53,7 +54,7 @@ impl Follow {
             clock: context.clock.clone(),
             host: Arc::clone(&context.host),
             interval,
-            next_look: context.clock.now().plus(interval),
+            next_scan: context.clock.now().plus(interval),
             task: context.index,
             parallelism: context.parallelism.max(1),
             opened: 0,
@@ -69,11 +70,11 @@ impl Follow {
 
     /// Waits until the next scan of the folder is due, but at most `wait_at_most`. Returns whether it is due.
     pub(super) fn wait(&mut self, wait_at_most: Duration) -> bool {
-        wait(self.host.as_ref(), self.next_look.after(self.clock.now()).min(wait_at_most));
+        wait(self.host.as_ref(), self.next_scan.after(self.clock.now()).min(wait_at_most));
         let now = self.clock.now();
-        let is_due = now >= self.next_look;
+        let is_due = now >= self.next_scan;
         if is_due {
-            self.next_look = now.plus(self.interval);
+            self.next_scan = now.plus(self.interval);
         }
         is_due
     }
@@ -107,7 +108,7 @@ pub(super) struct Table<'a> {
     pub(super) name: &'a str,
 }
 
-/// Matches the positions in `from` with the files that are present: by inode and time of birth. If that
+/// Matches the positions in `from` with the files that are present: by inode and creation time. If that
 /// fails, for example after the folder was copied, by name and first bytes. Positions from a time when the
 /// table was not followed are matched by name. A missing file must have been read to its end.
 pub(super) fn resume(
@@ -118,16 +119,16 @@ pub(super) fn resume(
 ) -> Result<BTreeMap<FileId, Resumed>> {
     let by_inode: BTreeMap<_, _> = present.iter().map(|(_, id)| ((id.inode, id.born_ms), *id)).collect();
     let mut found = BTreeMap::new();
-    let mut elsewhere = Vec::new();
+    let mut unmatched = Vec::new();
     for (label, text) in from {
         let entry = StoredPosition::parse(label, text, format, table)?;
         match entry.identity.and_then(|identity| by_inode.get(&(identity.inode, identity.born_ms))) {
             Some(id) => _ = found.insert(*id, resumed(label, &entry, *id)),
-            None => elsewhere.push((label, entry)),
+            None => unmatched.push((label, entry)),
         }
     }
     let by_path: BTreeMap<&Path, FileId> = present.iter().map(|(path, id)| (path.as_path(), *id)).collect();
-    for (label, entry) in elsewhere {
+    for (label, entry) in unmatched {
         let path = names.path(&entry.name);
         let same = by_path.get(path.as_path()).filter(|id| !found.contains_key(id));
         match same {
@@ -142,7 +143,8 @@ pub(super) fn resume(
     Ok(found)
 }
 
-/// A file that grew was deleted or replaced while the job was not running. One of the tasks reports it.
+/// Notifies the user that a file was deleted or replaced while the job was not running. The file had been
+/// read to its end, but may have grown since. Only the task that owned the file reports it.
 fn report_gone(table: &str, path: &Path, entry: &StoredPosition, context: &TaskContext) {
     let reader = entry.identity.map_or(0, |identity| owner(identity.inode, context.parallelism));
     if reader == context.index {
@@ -167,6 +169,7 @@ fn resumed(label: &str, entry: &StoredPosition, id: FileId) -> Resumed {
     Resumed { label: label.to_owned(), position, is_at_end, tracked: Tracked { id, head } }
 }
 
+/// Whether the file at `path` begins with the bytes of `identity`. Without an identity, the name suffices.
 fn begins_alike(path: &Path, identity: Option<Identity>) -> Result<bool> {
     let Some(identity) = identity else { return Ok(true) };
     let begins_alike = File::open(path).and_then(|file| identity.head.is_of(&file));

@@ -46,8 +46,8 @@ impl Framing {
     }
 
     /// Adds the ends of the complete records in `bytes[start..]` and returns the last. `offsets` begins with
-    /// the start of the first record. A blank line belongs to the record before it. Without one, the first
-    /// record starts after it.
+    /// the start of the first record. A blank line extends the record before it, or moves the start of the
+    /// first record; with [`Framing::EveryLine`] it is a record of its own.
     pub(super) fn split(self, bytes: &[u8], start: usize, offsets: &mut Vec<i32>) -> usize {
         offsets.reserve((bytes.len() - start) / 128);
         let mut at = start;
@@ -58,7 +58,7 @@ impl Framing {
         at
     }
 
-    /// Adds the record that ends at `end`.
+    /// Adds the record that ends at `end`, or extends the last record if this one is a blank line.
     pub(super) fn push(self, record: &[u8], end: usize, offsets: &mut Vec<i32>) {
         let blank = matches!(record, b"\n" | b"\r\n");
         match offsets.last_mut() {

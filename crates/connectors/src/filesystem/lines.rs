@@ -22,7 +22,7 @@ const BLOCKS_PAST: usize = 16;
 const QUOTED_BYTES_MAX: usize = 4 << 20;
 const BYTE_ORDER_MARK: &[u8] = b"\xef\xbb\xbf";
 
-/// The next part of a file.
+/// A result of [`LineReader::next`].
 pub(super) enum Piece {
     Records(Block),
     TooLong(TooLong),
@@ -107,7 +107,7 @@ impl LineReader {
         }
     }
 
-    /// After the records of the last block.
+    /// The position after the records of the last block.
     pub(super) fn position(&self) -> Position {
         match &self.too_long {
             Some(TooLong { byte, line, .. }) => Position::Text { byte: *byte, line: *line },
@@ -130,7 +130,8 @@ impl LineReader {
         self.replaced
     }
 
-    /// The next part; `None` at the end, or if no complete record is available yet.
+    /// The next records or the next skipped record; `None` at the end, or if no complete record is available
+    /// yet.
     pub(super) fn next(&mut self) -> Result<Option<Piece>> {
         if self.replaced {
             return Ok(None);
@@ -203,8 +204,8 @@ impl LineReader {
         Ok(at_end)
     }
 
-    /// Ends of the records in `bytes[begin..]`. Two kinds of incomplete records count too: the last line of a
-    /// file that ends without a line end, and the first line of a CSV record whose quote is never closed.
+    /// Ends of the records in `bytes[begin..]`. With `all` the file ends here, so the last line needs no line
+    /// end. A CSV record whose quote is never closed, or stays open for too long, ends with its first line.
     fn split(&self, bytes: &[u8], begin: usize, all: bool) -> Vec<i32> {
         let mut offsets = vec![begin as i32];
         let mut at = begin;

@@ -12,8 +12,8 @@ use super::{entries, io_error};
 
 /// The files of the table at `path` in the order of their names: the file itself, or those in the folder and
 /// its subfolders. Names that begin with `.` or `_` are not read: these files are unfinished or contain
-/// metadata. A folder that symbolic links lead to is listed once, under its own name if that is within the
-/// table: a link may lead to a folder that contains it.
+/// metadata. Each folder is listed once, because a symbolic link may lead to a folder that contains the link.
+/// If the folder's own path is within the table, its files have that path.
 pub(super) fn files(path: &Path) -> Result<Vec<PathBuf>> {
     check(path)?;
     let mut files = Vec::new();
@@ -39,8 +39,8 @@ pub(super) fn check(path: &Path) -> Result<()> {
         .remedy("check the option 'path'; a relative path begins at the folder in which the program was started"))
 }
 
-/// Lists a folder and its subfolders, unless it was listed already. `links`: links to folders that were
-/// found.
+/// Lists a folder and its subfolders, unless it was listed already. `seen`: device and inode of each listed
+/// folder. `links`: the links to folders that were found, which the caller lists.
 fn walk(
     folder: &Path,
     seen: &mut BTreeSet<(u64, u64)>,

@@ -37,7 +37,9 @@ pub(super) struct FileOptions {
     pub(super) compression: Option<Compression>,
     /// If given, the table is followed.
     pub(super) monitor_interval: Option<Duration>,
+    /// Size of a file at which the sink completes it.
     pub(super) rolling_bytes: u64,
+    /// Age of a file at which the sink completes it.
     pub(super) rolling_interval: Duration,
     /// If given, the table is partitioned: a folder for each combination of values of some columns.
     pub(super) partitions: Option<Partitions>,
@@ -98,7 +100,9 @@ fn local_path(path: &str) -> Result<PathBuf> {
         Some((scheme, _)) if !scheme.contains('/') => Err(Error::user(format!(
             "connector 'filesystem' reads and writes local files only, but 'path' is '{path}'"
         ))
-        .remedy(format!("copy the files of '{scheme}://' to a local folder, or mount the place as one"))),
+        .remedy(format!(
+            "copy the files of '{scheme}://' to a local folder, or mount the remote storage as a local folder"
+        ))),
         _ => Ok(path.into()),
     }
 }

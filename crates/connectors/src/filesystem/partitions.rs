@@ -15,7 +15,7 @@ use crate::Options;
 pub(super) struct Partitions {
     /// Names of the columns, the outermost folder first.
     pub(super) keys: Vec<String>,
-    /// Replaces NULL and the empty text.
+    /// Stands for NULL and the empty string in the name of a folder.
     default_name: String,
     /// Text that becomes a folder's time when `$column` is replaced by the column's value.
     time_pattern: Option<String>,
@@ -30,14 +30,15 @@ pub(super) struct Partitions {
 /// When a folder is complete.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Trigger {
-    /// The time that has passed since the folder was first written.
+    /// When the delay has passed since the folder was first written.
     ProcessTime,
-    /// Event time has passed the folder's time.
+    /// When the watermark has passed the folder's time by the delay.
     PartitionTime,
 }
 
 impl Partitions {
-    /// The options of a table with the partition columns `keys`, which the planner names.
+    /// Reads the options of a partitioned table; `None` if it is not partitioned. The planner writes the
+    /// columns of PARTITIONED BY to the option `partition-keys`.
     pub(super) fn read(options: &mut Options<'_>) -> Result<Option<Partitions>> {
         let keys = options.string("partition-keys").map(|keys| keys.split(',').map(str::to_owned).collect::<Vec<_>>());
         let triggers = [("process-time", Trigger::ProcessTime), ("partition-time", Trigger::PartitionTime)];
@@ -78,7 +79,7 @@ impl Partitions {
         self.keys.iter().zip(values).map(name).collect()
     }
 
-    /// The existing folders.
+    /// The existing folders of partitions within `base`.
     pub(super) fn existing(&self, base: &Path) -> Result<Vec<PathBuf>> {
         let mut found = vec![base.to_owned()];
         for key in &self.keys {
@@ -150,7 +151,7 @@ fn escaped(text: &str) -> String {
             false => name.push(c),
         }
     }
-    // The folder itself, and its parent.
+    // Unescaped, these names mean the folder itself and its parent.
     if name == "." || name == ".." { name.replace('.', "%2E") } else { name }
 }
 

@@ -12,7 +12,7 @@ use super::options::FileFormat;
 use crate::guarantee::START_OVER;
 use crate::positions::{END, numbers, unreadable};
 
-/// A place in a file.
+/// How far a file has been read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Position {
     /// Before a record of a text file; lines are numbered from 1.
@@ -65,7 +65,7 @@ pub(super) struct FileNames {
 }
 
 impl FileNames {
-    /// Of the table at `path`, a folder or a file.
+    /// The file names of the table at `path`, which is a folder or a file.
     pub(super) fn new(path: &Path) -> Self {
         let root = if path.is_file() { path.parent().unwrap_or(path) } else { path };
         FileNames { root: root.to_owned() }
@@ -79,7 +79,7 @@ impl FileNames {
         })
     }
 
-    /// The file of a name.
+    /// The path of the file with this name.
     pub(super) fn path(&self, name: &str) -> PathBuf {
         self.root.join(name)
     }
@@ -117,7 +117,7 @@ pub(super) struct StoredPosition {
     pub(super) is_at_end: bool,
 }
 
-/// The end of the position of a followed file that had no more bytes.
+/// The suffix of a followed file's position if the file had no more bytes.
 const AT_END: &str = " wholly read";
 
 impl StoredPosition {

@@ -26,8 +26,8 @@ use super::text::TextFile;
 use crate::format::{Decode, source_schema};
 use crate::ownership::Announcements;
 
-/// Most files that a task keeps open. With more files it reads one after the other. A file that is closed
-/// before its end is opened again later, at the same position.
+/// The largest number of files that a task keeps open. With more files it reads one after the other. A file
+/// that is closed before its end is opened again later, at the same position.
 const OPEN_FILES_MAX: usize = 128;
 
 /// The files that one task reads.
@@ -57,13 +57,13 @@ struct ReadFile {
     path: PathBuf,
     /// Where reading begins.
     start: Position,
-    /// Whether the file had no more bytes there.
+    /// Whether the file had no more bytes after `start`.
     starts_at_end: bool,
     /// Its identity, if the table is followed.
     tracked: Option<Tracked>,
     /// `None` until its first turn.
     content: Option<OpenFile>,
-    /// Whether the file had no more records at the last scan.
+    /// Whether a read since the last scan found no more records.
     exhausted: bool,
     /// Whether the file was deleted or moved out of a followed table.
     is_gone: bool,
@@ -397,8 +397,8 @@ impl FileSource {
 }
 
 impl Source for FileSource {
-    /// The files of a bounded table are divided by their indexes in a list, which other readers may list
-    /// again.
+    /// A bounded table is divided by the files' indexes in a list. New readers may list other files, so they
+    /// would divide the table differently.
     fn may_go_on(&self) -> bool {
         self.follow.is_some()
     }
@@ -434,7 +434,7 @@ impl Source for FileSource {
     fn positions(&self) -> Result<Positions> {
         let ended =
             self.ended.iter().map(|ended| (ended.label.clone(), position_text(Position::End, ended.identity, true)));
-        let going_on = self.files.iter().map(|file| (file.label.clone(), file.position()));
-        Ok(ended.chain(going_on).collect())
+        let unfinished = self.files.iter().map(|file| (file.label.clone(), file.position()));
+        Ok(ended.chain(unfinished).collect())
     }
 }

@@ -2,8 +2,8 @@
 //!
 //! A record is `{"before": row, "after": row, "op": "c"}`, where `c` and `r` insert a row, `u` updates one
 //! and `d` deletes one. Reading gives rows with weights: 1 for an inserted row, -1 for a deleted one, and
-//! both for an update. Writing does the reverse, as Flink does: an update is a `d` and a `c`. Where rows have
-//! a key, and are read as versions, an update that keeps the key is only its new row.
+//! both for an update. Writing does the reverse, as Flink does: an update is a `d` and a `c`. If rows have a
+//! key and are read as versions, an update that keeps the key gives only the new row.
 //!
 //! Numbers of timestamps are milliseconds. A record with a schema says if a column has other units
 //! ([`units`]).
@@ -56,11 +56,11 @@ pub(crate) struct DebeziumDecoder {
     describes: bool,
 }
 
-/// The metadata of a record, beside its row, by their names in Flink.
+/// A kind of metadata that a record has beside its row. The names are Flink's.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Description {
     IngestionTimestamp,
-    /// A text, or for `ts_ms` a time, of the database that the row is in.
+    /// A property of the row's database: a time for `ts_ms`, otherwise a string.
     Source(&'static str),
     Properties,
 }
@@ -147,8 +147,8 @@ impl Described {
         let (names, values) = (source.keys().as_string_view(), source.values().as_string_view());
         let of_row = |row: usize| {
             let range = source.value_offsets()[row] as usize..source.value_offsets()[row + 1] as usize;
-            let place = range.into_iter().find(|place| names.value(*place) == name)?;
-            (source.is_valid(row) && values.is_valid(place)).then(|| values.value(place))
+            let entry = range.into_iter().find(|entry| names.value(*entry) == name)?;
+            (source.is_valid(row) && values.is_valid(entry)).then(|| values.value(entry))
         };
         let texts = (0..source.len()).map(of_row);
         Ok(match name {
@@ -285,33 +285,34 @@ impl DebeziumDecoder {
         let mut beyond =
             if is_plain { Vec::new() } else { units::beyond(&[change.before, change.after], &self.row, units) };
         let mut beyond = beyond.drain(..).peekable();
-        // For each row: whether it is the row before or after, and the index of its record.
-        let mut places = Vec::with_capacity(decoded.batch.num_rows());
-        let mut place = 0;
+        // For each row of the result: 0 for the row before or 1 for the row after, and its index in the
+        // decoded batch.
+        let mut picked = Vec::with_capacity(decoded.batch.num_rows());
+        let mut row = 0;
         for (nth, record) in given.into_iter().enumerate() {
             if let Some((_, error)) = bad.next_if(|(bad, _)| *bad == nth) {
                 changes.malformed.push((record, error));
                 continue;
             }
-            let weights = match beyond.next_if(|(bad, _)| *bad == place) {
+            let weights = match beyond.next_if(|(bad, _)| *bad == row) {
                 Some((_, error)) => Err(error),
-                None => change.weights(place),
+                None => change.weights(row),
             };
             match weights {
                 Ok(weights) => {
                     for (side, weight) in weights.iter().enumerate().filter(|(_, weight)| **weight != 0) {
-                        places.push((side, place));
+                        picked.push((side, row));
                         changes.weights.push(*weight);
                         changes.records.push(record);
                     }
                 }
                 Err(error) => changes.malformed.push((record, error)),
             }
-            place += 1;
+            row += 1;
         }
         let columns = (0..self.columns).map(|column| {
             let sides = [change.before.column(column).as_ref(), change.after.column(column).as_ref()];
-            let column_of = interleave(&sides, &places)?;
+            let column_of = interleave(&sides, &picked)?;
             match units.get(column) {
                 None | Some(Unit::Millisecond) => Ok(column_of),
                 Some(unit) => units::to_times(&column_of, *unit, self.row[column].data_type()),
@@ -319,7 +320,7 @@ impl DebeziumDecoder {
         });
         changes.columns = columns.collect::<Result<_>>()?;
         if let (true, [.., ts_ms, source]) = (self.describes, change.parts) {
-            let rows: UInt64Array = places.iter().map(|(_, place)| *place as u64).collect::<Vec<_>>().into();
+            let rows: UInt64Array = picked.iter().map(|(_, index)| *index as u64).collect::<Vec<_>>().into();
             changes.described =
                 Some(Described { ts_ms: take(ts_ms, &rows, None)?, source: take(source, &rows, None)? });
         }
@@ -327,7 +328,7 @@ impl DebeziumDecoder {
     }
 }
 
-/// The parts of decoded records.
+/// The columns of decoded records.
 struct Change<'a> {
     parts: &'a [ArrayRef],
     before: &'a StructArray,
@@ -348,26 +349,26 @@ impl<'a> Change<'a> {
     }
 
     /// Whether a version replaces the one before: its key is the same, or is not known to have changed.
-    fn replaces(&self, place: usize) -> bool {
-        let is_same = || self.keys.iter().all(|compare| compare(place, place).is_eq());
-        !self.keys.is_empty() && (self.before.is_null(place) || is_same())
+    fn replaces(&self, row: usize) -> bool {
+        let is_same = || self.keys.iter().all(|compare| compare(row, row).is_eq());
+        !self.keys.is_empty() && (self.before.is_null(row) || is_same())
     }
 
     /// The weights of the rows before and after a change; 0 if it has no such row.
-    fn weights(&self, place: usize) -> Result<[i64; 2], String> {
-        let op = self.op.is_valid(place).then(|| self.op.value(place));
+    fn weights(&self, row: usize) -> Result<[i64; 2], String> {
+        let op = self.op.is_valid(row).then(|| self.op.value(row));
         let weights = match op {
             Some("c" | "r") => [0, 1],
-            Some("u") if self.replaces(place) => [0, 1],
+            Some("u") if self.replaces(row) => [0, 1],
             Some("u") => [-1, 1],
             Some("d") => [-1, 0],
             Some(other) => return Err(format!("\"op\" is {other:?}; known are \"c\", \"r\", \"u\" and \"d\"")),
             None => return Err("it has no \"op\", so it is no change of a row".to_owned()),
         };
-        if weights[0] != 0 && self.before.is_null(place) {
+        if weights[0] != 0 && self.before.is_null(row) {
             return Err("it has no \"before\": the database must give whole rows (PostgreSQL: ALTER TABLE ... REPLICA IDENTITY FULL)".to_owned());
         }
-        if weights[1] != 0 && self.after.is_null(place) {
+        if weights[1] != 0 && self.after.is_null(row) {
             return Err("it has no \"after\"".to_owned());
         }
         Ok(weights)
@@ -377,13 +378,13 @@ impl<'a> Change<'a> {
 impl DebeziumEncoder {
     /// One record per row. Without a weight, or with one above 0, the row is inserted.
     pub(crate) fn encode(&mut self, rows: &RecordBatch, weights: Option<&[i64]>) -> Result<BinaryArray> {
-        let comes = |row: usize| weights.is_none_or(|weights| weights[row] > 0);
+        let is_insert = |row: usize| weights.is_none_or(|weights| weights[row] > 0);
         let side = |wanted: bool| {
-            let nulls: NullBuffer = (0..rows.num_rows()).map(|row| comes(row) == wanted).collect();
+            let nulls: NullBuffer = (0..rows.num_rows()).map(|row| is_insert(row) == wanted).collect();
             StructArray::try_new(self.row.clone(), rows.columns().to_vec(), Some(nulls))
         };
         let (before, after) = (side(false)?, side(true)?);
-        let op = (0..rows.num_rows()).map(|row| if comes(row) { "c" } else { "d" });
+        let op = (0..rows.num_rows()).map(|row| if is_insert(row) { "c" } else { "d" });
         let op = StringViewArray::from_iter_values(op);
         let columns: Vec<ArrayRef> = vec![Arc::new(before), Arc::new(after), Arc::new(op)];
         self.json.encode(&RecordBatch::try_new(Arc::clone(&self.envelope), columns)?)

@@ -14,7 +14,8 @@ pub(crate) struct FormatOptions<'o, 'a> {
 }
 
 impl<'o, 'a> FormatOptions<'o, 'a> {
-    /// Of the format that the option `of` has chosen: `format`, `key.format` or `value.format`.
+    /// The options of the format `format`, which the option `format_option` has chosen: `format`,
+    /// `key.format` or `value.format`.
     pub(crate) fn new(options: &'o mut Options<'a>, format: &str, format_option: &str) -> Self {
         let parts = [format_option.strip_suffix("format").unwrap_or_default(), ""];
         let mut prefixes = parts.map(|part| format!("{part}{format}.")).to_vec();
@@ -56,7 +57,7 @@ impl<'o, 'a> FormatOptions<'o, 'a> {
     pub(crate) fn only(&mut self, name: &str, value: &str, remedy: &str) -> Result<()> {
         match self.string(&[name])? {
             Some((name, text)) if !text.trim().eq_ignore_ascii_case(value) => {
-                Err(Error::user(format!("option '{name}' is '{text}': that is not possible here")).remedy(remedy))
+                Err(Error::user(format!("option '{name}' is '{text}', and can only be '{value}' here")).remedy(remedy))
             }
             _ => Ok(()),
         }
@@ -69,7 +70,7 @@ impl<'o, 'a> FormatOptions<'o, 'a> {
         }
     }
 
-    /// The options that all JSON formats have in Flink.
+    /// Reads the options that all JSON formats have in Flink.
     pub(crate) fn json(&mut self) -> Result<()> {
         // No key of a map is NULL, and decimals are always written with all digits.
         self.ignore(&["map-null-key.mode", "map-null-key.literal", "encode.decimal-as-plain-number"]);

@@ -14,7 +14,7 @@ pub(super) const DEFAULT_START_MS: i64 = 1_704_067_200_000;
 
 /// Precedes the hash of the fields' options in positions.
 const FIELDS: &str = " fields ";
-/// Flink's default for a table whose fields have options.
+/// The default of 'rows-per-second' for tables with options `fields.*`, as in Flink.
 pub(super) const ROWS_PER_SECOND: u64 = 10_000;
 
 /// Options that all generators share.
@@ -54,8 +54,8 @@ impl Load {
         Ok(Load { rate, events, seed: seed.unwrap_or(1), partitions, start_ms, time_rate, variant })
     }
 
-    /// The load of a table whose rows are determined by the options `fields.*`, and these options. The table
-    /// has no other options.
+    /// Reads the load of a table whose rows are determined by the options `fields.*`. Returns these options
+    /// too. Any further option is an error.
     pub(super) fn of_fields(spec: &ConnectorSpec) -> Result<(Self, Vec<(&str, &str)>)> {
         let mut options = Options::new(spec);
         let mut load = Load::read(&mut options)?;
@@ -87,18 +87,18 @@ impl Load {
         format!("seed {} rows-per-second {rate}{start}{}", self.seed, self.variant)
     }
 
-    /// Fails if the options at the time of a position would give its number another row.
-    pub(super) fn check_identity(&self, then: &str) -> Result<()> {
+    /// Fails if the options in a position, `stored`, determine other rows than the present options.
+    pub(super) fn check_identity(&self, stored: &str) -> Result<()> {
         let now = self.identity();
         let (now_load, now_fields) = now.split_once(FIELDS).unwrap_or((&now, ""));
-        let (then_load, then_fields) = then.split_once(FIELDS).unwrap_or((then, ""));
+        let (stored_load, stored_fields) = stored.split_once(FIELDS).unwrap_or((stored, ""));
         let remedy =
             "declare the table as it was when the checkpoint was made, or start the job without the checkpoint";
-        if then_load != now_load {
-            let what = format!("the checkpoint is of a table with {then_load}, the table now has {now_load}");
+        if stored_load != now_load {
+            let what = format!("the checkpoint is of a table with {stored_load}, the table now has {now_load}");
             return Err(Error::user(what).remedy(remedy));
         }
-        if then_fields != now_fields {
+        if stored_fields != now_fields {
             let what =
                 "the checkpoint is of a table with other options 'fields.*', by which the columns had other values";
             return Err(Error::user(what).remedy(remedy));
@@ -124,9 +124,10 @@ impl Load {
 /// A hash of the options that determine the values of rows. The end of a sequence only determines the end of
 /// the table.
 fn hash(of_fields: &[(&str, &str)]) -> u64 {
-    let mut said: Vec<_> = of_fields.iter().filter(|(name, _)| !name.ends_with(".end")).collect();
-    said.sort_unstable();
-    said.iter()
+    let mut relevant: Vec<_> = of_fields.iter().filter(|(name, _)| !name.ends_with(".end")).collect();
+    relevant.sort_unstable();
+    relevant
+        .iter()
         .fold(HASH_SEED, |hash, (name, value)| hash_bytes(hash_bytes(hash, name.as_bytes()), value.trim().as_bytes()))
 }
 

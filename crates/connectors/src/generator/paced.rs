@@ -1,9 +1,10 @@
 //! Returns a generator's rows when they are due.
 //!
-//! A partition's position is the number of rows that it has returned, because its number determines a row. If
-//! event time follows the wall clock, the position also has the time at which the partition began, from which
-//! the rows' times are counted. After a restart such a table catches up with the wall clock at once, like a
-//! log that was written meanwhile. A table with a start time continues at its rate from where it stopped.
+//! A partition's position is the number of rows that it has returned, because a row's number determines its
+//! content. If event time follows the wall clock, the position also has the time at which the partition
+//! began, from which the rows' times are counted. After a restart such a table catches up with the wall clock
+//! at once, like a log that was written meanwhile. A table with a start time continues at its rate from where
+//! it stopped.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -51,7 +52,7 @@ struct Partition {
 /// Where a partition begins or resumes.
 #[derive(Default)]
 struct PartitionStart {
-    goes_on: bool,
+    is_resumed: bool,
     next: u64,
     since_ms: Option<i64>,
 }
@@ -75,7 +76,11 @@ impl PartitionStart {
             Some((next, since)) => (next, Some(number(since)?)),
             None => (text, None),
         };
-        (since_ms.is_some() == follows_clock).then_some(PartitionStart { goes_on: true, next: number(next)?, since_ms })
+        (since_ms.is_some() == follows_clock).then_some(PartitionStart {
+            is_resumed: true,
+            next: number(next)?,
+            since_ms,
+        })
     }
 }
 
@@ -117,7 +122,7 @@ impl<G: Generate> PacedSource<G> {
         Ok(source)
     }
 
-    /// Opens a partition that has not ended.
+    /// Opens a partition, or keeps its position if it has ended.
     fn start(&mut self, id: u32, start: &PartitionStart, opened_ms: i64) {
         let rows = self.load.events.map(|events| self.generator.rows_within(events));
         let since_ms = start.since_ms.unwrap_or(opened_ms);
@@ -129,11 +134,11 @@ impl<G: Generate> PacedSource<G> {
             since_ms,
             head_start_ns: 0,
         };
-        if start.goes_on && partition.next >= partition.end {
+        if start.is_resumed && partition.next >= partition.end {
             self.ended.insert(numbered(id, self.load.partitions), self.position(&partition));
             return;
         }
-        if let (true, Some(rate)) = (start.goes_on, self.load.rate) {
+        if let (true, Some(rate)) = (start.is_resumed, self.load.rate) {
             let given = nanos_of(self.event(&partition, partition.next), rate);
             let passed_ms = if self.load.follows_clock() { opened_ms.saturating_sub(since_ms) } else { 0 };
             let passed = u64::try_from(passed_ms).unwrap_or(0).saturating_mul(1_000_000);
@@ -177,7 +182,7 @@ impl<G: Generate> PacedSource<G> {
         self.opened.plus(Duration::from_nanos(after))
     }
 
-    /// Rows of a partition that are due now.
+    /// Number of a partition's rows that are due now.
     fn rows_due(&self, partition: &Partition, now: Nanos) -> u64 {
         let until = match self.load.rate {
             None => partition.end,
@@ -191,7 +196,7 @@ impl<G: Generate> PacedSource<G> {
         until.saturating_sub(partition.next)
     }
 
-    /// Takes the rows that are due of the partition at `index`.
+    /// Returns the due rows of the partition at `index`. At its end, closes it.
     fn next_rows(&mut self, index: usize, now: Nanos) -> Result<Polled> {
         let count = self.rows_due(&self.partitions[index], now).min(self.batch_rows);
         let partition = &mut self.partitions[index];
@@ -212,7 +217,7 @@ impl<G: Generate> PacedSource<G> {
         self.partitions[index].due = due;
         let rows = self.generator.generate(&request)?;
         if self.load.rate.is_none() {
-            // The others first: none is due earlier than another.
+            // The other partitions come first: at an unlimited rate, all are due at the same time.
             self.partitions[index..].rotate_left(1);
         }
         Ok(Polled::Rows(rows))
@@ -246,8 +251,8 @@ impl<G: Generate> Source for PacedSource<G> {
     }
 
     fn positions(&self) -> Result<Positions> {
-        let going_on = self.partitions.iter().map(|p| (numbered(p.id, self.load.partitions), self.position(p)));
-        Ok(self.ended.clone().into_iter().chain(going_on).collect())
+        let unfinished = self.partitions.iter().map(|p| (numbered(p.id, self.load.partitions), self.position(p)));
+        Ok(self.ended.clone().into_iter().chain(unfinished).collect())
     }
 
     fn waits_at_host(&self) -> bool {

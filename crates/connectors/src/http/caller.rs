@@ -26,9 +26,9 @@ use crate::lookup::{Caller, Failed, LOOK};
 
 const ANSWER_BYTES_MAX: usize = 64 << 20;
 /// Number of retries of a request for one key within a call.
-const TRIES_AGAIN: u32 = 3;
+const RETRIES_MAX: u32 = 3;
 /// Pause before the first retry; each further one is longer by this.
-const SOON: Duration = Duration::from_millis(200);
+const RETRY_PAUSE: Duration = Duration::from_millis(200);
 /// Connections without a request for this time are not reused: few services keep them for longer.
 const IDLE_MAX: Duration = Duration::from_secs(2);
 /// Limit of the bytes of an error answer that are read.
@@ -36,7 +36,7 @@ const ERROR_BYTES: usize = 4 << 10;
 /// Limit of the characters of an answer in a message.
 const SHOWN: usize = 200;
 
-/// See the module.
+/// Calls the service from one thread: a request for each key, or one request for many keys.
 pub(super) struct HttpCaller {
     table: HttpTable,
     task: TaskContext,
@@ -133,15 +133,15 @@ impl HttpCaller {
         Ok(concat_batches(&self.columns, &batches).map_err(Error::from)?)
     }
 
-    /// Rows returned for a key get the columns of this key, whether or not they contain it.
+    /// Sets the key columns that are in the URL to this key, whether or not the returned rows contain them.
     fn with_key(&self, rows: &RecordBatch, key: &RecordBatch) -> Result<RecordBatch> {
         let mut columns: Vec<ArrayRef> = rows.columns().to_vec();
         let first = arrow::array::UInt32Array::from(vec![0; rows.num_rows()]);
-        for (place, value) in self.keys.iter().zip(key.columns()) {
-            let is_in_url = self.table.url.columns().any(|name| name == self.columns.field(*place).name());
+        for (column, value) in self.keys.iter().zip(key.columns()) {
+            let is_in_url = self.table.url.columns().any(|name| name == self.columns.field(*column).name());
             if is_in_url {
-                let value = cast(value, self.columns.field(*place).data_type())?;
-                columns[*place] = arrow::compute::take(&value, &first, None)?;
+                let value = cast(value, self.columns.field(*column).data_type())?;
+                columns[*column] = arrow::compute::take(&value, &first, None)?;
             }
         }
         batch(&self.columns, columns, rows.num_rows())
@@ -204,10 +204,10 @@ impl HttpCaller {
 /// The answer for one key. Transient failures are retried soon, so that the answers for other keys are not
 /// lost.
 async fn answer_for_one(request: RequestBuilder, secrets: &Secrets) -> Result<Vec<u8>, Failed> {
-    for tries in 1..=TRIES_AGAIN {
+    for tries in 1..=RETRIES_MAX {
         let Some(copy) = request.try_clone() else { break };
         match answer(copy, true, secrets).await {
-            Err(Failed::Passing(_)) => tokio::time::sleep(SOON * tries).await,
+            Err(Failed::Passing(_)) => tokio::time::sleep(RETRY_PAUSE * tries).await,
             outcome => return outcome,
         }
     }
@@ -237,7 +237,8 @@ async fn answer(request: RequestBuilder, may_be_missing: bool, secrets: &Secrets
     while let Some(piece) = response.chunk().await.map_err(|error| passing(&error))? {
         body.extend_from_slice(&piece);
         if body.len() > ANSWER_BYTES_MAX {
-            return Err(Error::outside(format!("an answer has more than {ANSWER_BYTES_MAX} bytes")).into());
+            let error = Error::outside(format!("an answer has more than {ANSWER_BYTES_MAX} bytes"));
+            return Err(error.remedy("ask for fewer keys at once: 'request.max-keys'").into());
         }
         if !status.is_success() && body.len() >= ERROR_BYTES {
             break;

@@ -82,8 +82,8 @@ impl Template {
                 UrlPart::Text(text) => {
                     let path_ends = text.find(['?', '#']);
                     let path = &text[..path_ends.unwrap_or(text.len())];
-                    for (place, part) in path.split(['/', '\\']).enumerate() {
-                        if place > 0 {
+                    for (index, part) in path.split(['/', '\\']).enumerate() {
+                        if index > 0 {
                             if has_value && is_dots(&segment) {
                                 return false;
                             }

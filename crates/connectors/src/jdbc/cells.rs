@@ -115,7 +115,7 @@ impl Cells {
         }
     }
 
-    /// A value in an array.
+    /// Appends a value as a quoted element of an array.
     fn append_quoted(&self, out: &mut Vec<u8>, row: usize) {
         out.push(b'"');
         match self {
@@ -144,7 +144,7 @@ fn hex(out: &mut Vec<u8>, bytes: &[u8]) {
     out.extend(bytes.iter().flat_map(|byte| [DIGITS[usize::from(byte >> 4)], DIGITS[usize::from(byte & 15)]]));
 }
 
-/// Text between two tabs.
+/// Appends a text with the characters escaped that would end the value or the line.
 fn escape(out: &mut Vec<u8>, text: &[u8]) {
     let mut rest = text;
     while let Some(at) = rest.iter().position(|byte| matches!(byte, b'\\' | b'\t' | b'\n' | b'\r')) {

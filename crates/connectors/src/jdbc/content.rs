@@ -5,7 +5,7 @@
 //! ```text
 //! "ABJD"  version: u8 = 1
 //! length of the header: u32; the header as JSON: {"table": "t", "columns": ["a", "b"], "key": [0], "has_gone": false}
-//! rows as COPY takes them; of a table with a key, each begins with its place and whether it is gone
+//! rows as COPY takes them; with a key, each begins with its number and whether it is a deletion
 //! checksum of all before: u64 (the hash of `anabranch_model`)
 //! ```
 
@@ -41,7 +41,7 @@ pub(super) struct HeldRows {
 }
 
 impl RowBuffer {
-    /// For a table whose rows may have weights.
+    /// An empty buffer. `weight`: the index of the column of weights, if rows have them.
     pub(super) fn new(layout: TargetTable, weight: Option<usize>) -> RowBuffer {
         RowBuffer { layout, weight, text: Vec::new(), rows: 0, has_gone: false }
     }

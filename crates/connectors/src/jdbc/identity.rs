@@ -18,8 +18,8 @@ const NAME_MAX: usize = 63;
 /// Limit of the bytes of a scope's suffix, which identifies the job and the writer.
 const SCOPE_MAX: usize = 32;
 
-/// Names of the form `anabranch SCOPE/TASK/INCARNATION`: those of older incarnations, and other connections
-/// of the same task.
+/// Ends connections by their names, `anabranch SCOPE/TASK/INCARNATION`: those of older incarnations, and
+/// other connections of the same task.
 const END_FORMER: &str = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity \
      WHERE usename = current_user AND datname = current_database() AND pid <> pg_backend_pid() \
      AND CASE WHEN application_name ~ ' [^ /]+/[0-9]+/[0-9]+$' THEN \

@@ -116,7 +116,8 @@ impl JdbcCaller {
     }
 }
 
-/// The keys as the parameters of a statement. Keys that equal no text in the database are omitted.
+/// The keys as the parameters of a statement. Omits keys that equal nothing in the database: NULL, and texts
+/// with a zero byte.
 fn texts(keys: &RecordBatch) -> Result<Vec<Vec<Option<String>>>> {
     let columns = keys.columns().iter().map(|column| Ok(cast(column, &DataType::Utf8)?)).collect::<Result<Vec<_>>>()?;
     let columns: Vec<&StringArray> = columns.iter().map(|column| column.as_string::<i32>()).collect();

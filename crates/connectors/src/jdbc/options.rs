@@ -20,7 +20,7 @@ const PARTITIONS_MAX: u32 = 10_000;
 #[derive(Clone)]
 pub(super) struct JdbcTable {
     pub(super) url: Url,
-    /// In the syntax of SQL, with or without a schema.
+    /// The table's name in the syntax of SQL, with or without a schema.
     pub(super) table: String,
     pub(super) username: Option<String>,
     pub(super) password: Option<String>,

@@ -24,7 +24,7 @@ use super::url::Encryption;
 const LOOK: Duration = Duration::from_millis(100);
 /// Time limit for one host to answer.
 const CONNECTING: Duration = Duration::from_secs(10);
-/// When the kernel probes a silent server, and when it gives up.
+/// Silence after which the kernel probes the server. The kernel gives up after twice this time.
 const KEEPALIVE: Duration = Duration::from_secs(15);
 /// Rows are sent in pieces of this size.
 const PIECE: usize = 256 << 10;
@@ -73,7 +73,7 @@ pub(super) struct Session {
     pub(super) client: Client,
 }
 
-/// Drives a connection. Its end does not wait for a name that is being looked up.
+/// Drives a connection. Dropping it does not wait for a name that is being looked up.
 struct Driver(Option<Runtime>);
 
 impl Drop for Driver {
@@ -85,7 +85,8 @@ impl Drop for Driver {
 }
 
 impl Session {
-    /// Connects. The connection has this name at the server, unless the option `url` gives another one.
+    /// Connects. The connection has this name at the server. Without a name it has the one in the option
+    /// `url`.
     pub(super) fn open(
         table: &JdbcTable,
         purpose: Purpose,

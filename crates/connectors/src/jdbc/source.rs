@@ -33,9 +33,9 @@ use crate::guarantee::START_OVER;
 use crate::ownership::Announcements;
 use crate::positions::{END, foreign, number, numbered, unreadable};
 
-/// The name of the only partition, without ranges.
+/// The name of the only partition if the table is read without ranges.
 const PARTITION: &str = "table";
-/// The connection makes progress only while a poll waits.
+/// The shortest wait of a poll: the connection makes progress only while a poll waits.
 const LEAST_WAIT: Duration = Duration::from_millis(1);
 /// Time limit for the database's next rows. It may have to sort or to wait for locks.
 const PATIENCE: Duration = Duration::from_secs(3600);
@@ -75,7 +75,7 @@ struct Portion {
 
 /// Rows in transit.
 struct OpenQuery {
-    // Before the session: its connection must be there to end it.
+    // Precedes the session, so it is dropped first: the connection must exist to end it.
     stream: Pin<Box<RowStream>>,
     session: Session,
 }

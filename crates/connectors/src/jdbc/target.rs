@@ -21,21 +21,21 @@ const FIND_TYPE: &str = "SELECT format_type(a.atttypid, NULL), t.typcategory = '
 /// The table to write, and its columns.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct TargetTable {
-    /// In the user's spelling.
+    /// The table's name in the user's spelling.
     pub(super) table: String,
     pub(super) columns: Vec<String>,
     /// The indexes of the primary key's columns; without a primary key, all rows are inserted.
     pub(super) key: Vec<usize>,
 }
 
-/// A table that exists.
+/// A table that was found in the database.
 pub(super) struct Target {
     layout: TargetTable,
-    /// In the syntax of SQL.
+    /// The schema's name, quoted for SQL.
     schema: String,
-    /// With its schema, in the syntax of SQL.
+    /// The table's name with its schema, quoted for SQL.
     name: String,
-    /// In the syntax of SQL.
+    /// The columns' names, quoted for SQL.
     columns: Vec<String>,
 }
 
@@ -153,9 +153,9 @@ impl Target {
         let key: Vec<&str> = self.layout.key.iter().map(|key| self.columns[*key].as_str()).collect();
         let others = self.columns.iter().enumerate().filter(|(column, _)| !self.layout.key.contains(column));
         let set: Vec<String> = others.map(|(_, column)| format!("{column} = EXCLUDED.{column}")).collect();
-        let then = if set.is_empty() { "NOTHING".to_owned() } else { format!("UPDATE SET {}", set.join(", ")) };
+        let action = if set.is_empty() { "NOTHING".to_owned() } else { format!("UPDATE SET {}", set.join(", ")) };
         format!(
-            "INSERT INTO {} ({}) SELECT {} FROM {} WHERE NOT s.gone ORDER BY {} ON CONFLICT ({}) DO {then}",
+            "INSERT INTO {} ({}) SELECT {} FROM {} WHERE NOT s.gone ORDER BY {} ON CONFLICT ({}) DO {action}",
             self.name,
             self.columns.join(", "),
             staged.join(", "),

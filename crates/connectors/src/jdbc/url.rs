@@ -28,7 +28,7 @@ pub(super) enum Encryption {
     Disable,
     /// If the server supports it.
     Prefer,
-    /// Without authentication of the server.
+    /// Encrypted, without authentication of the server.
     Require,
     /// The server must have a certificate for its name.
     Verify,
@@ -109,7 +109,7 @@ impl Url {
     }
 }
 
-/// Without parameters, for messages.
+/// Writes the URL without its parameters, for messages.
 impl fmt::Display for Url {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let hosts: Vec<String> = self.hosts.iter().map(|(host, port)| format!("{host}:{port}")).collect();

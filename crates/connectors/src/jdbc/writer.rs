@@ -17,8 +17,8 @@ const HAS_COMMITS: &str = "SELECT to_regclass($1::text) IS NOT NULL";
 /// A commit that the server acknowledges is on its disk, even if its default differs.
 ///
 /// The transaction first writes its own row in the table of commits. Only a former owner of the job can hold
-/// a lock on that row. After some seconds, of which the user is notified, the connections of former owners
-/// are ended again.
+/// a lock on that row. If the lock is held for longer than `lock_timeout`, the attempt fails. The next
+/// attempt ends the connections of former owners again.
 const BEGIN_COMMIT: &str = "BEGIN; SET LOCAL lock_timeout = '5s'; SELECT set_config('synchronous_commit', 'on', true) WHERE current_setting('synchronous_commit') = 'off'";
 /// The remedy for refused values in rows that are written as they arrive.
 const FILTER: &str = "filter such rows out in the query, or change the columns of the database's table";
@@ -39,7 +39,7 @@ pub(super) struct Writer {
 /// The connection for writing.
 struct Connection {
     table: JdbcTable,
-    /// Of the table.
+    /// The name of the table in the job.
     name: String,
     /// Exactly once: the identity of the writer, by which a later incarnation finds its connections.
     writer: Option<Identity>,

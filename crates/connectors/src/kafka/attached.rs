@@ -104,6 +104,6 @@ impl AttachedRows {
 fn entries(headers: &MapArray, row: usize) -> Vec<(&str, Option<&[u8]>)> {
     let (names, values) = (headers.keys().as_string_view(), headers.values().as_binary::<i32>());
     let ends = &headers.value_offsets()[row..row + 2];
-    let entry = |place: usize| (names.value(place), values.is_valid(place).then(|| values.value(place)));
+    let entry = |index: usize| (names.value(index), values.is_valid(index).then(|| values.value(index)));
     (ends[0] as usize..ends[1] as usize).map(entry).collect()
 }

@@ -48,19 +48,19 @@ pub(super) struct Reports {
     commit: Mutex<Option<RDKafkaErrorCode>>,
 }
 
-/// A record that the broker refused.
+/// A record that could not be delivered.
 #[derive(Clone, Debug)]
 pub(super) struct Undelivered {
     pub(super) partition: i32,
     pub(super) reason: RDKafkaErrorCode,
 }
 
-fn put<T>(place: &Mutex<Option<T>>, value: Option<T>) {
-    *place.lock().unwrap_or_else(PoisonError::into_inner) = value;
+fn put<T>(slot: &Mutex<Option<T>>, value: Option<T>) {
+    *slot.lock().unwrap_or_else(PoisonError::into_inner) = value;
 }
 
-fn take<T>(place: &Mutex<Option<T>>) -> Option<T> {
-    place.lock().unwrap_or_else(PoisonError::into_inner).take()
+fn take<T>(slot: &Mutex<Option<T>>) -> Option<T> {
+    slot.lock().unwrap_or_else(PoisonError::into_inner).take()
 }
 
 impl Reports {
@@ -162,7 +162,7 @@ pub(super) fn count_in(metadata: &Metadata, topic: &str) -> Result<i32, RDKafkaE
     metadata.topics().iter().find(|t| t.name() == topic).map_or(Err(RDKafkaErrorCode::UnknownTopic), count_of)
 }
 
-/// The number of its partitions.
+/// The number of a topic's partitions.
 pub(super) fn count_of(topic: &MetadataTopic) -> Result<i32, RDKafkaErrorCode> {
     match topic.error().map(|error: RDKafkaRespErr| RDKafkaErrorCode::from(error)) {
         Some(error) => Err(error),
@@ -177,7 +177,7 @@ pub(super) fn unanswered(client: &impl Polled, table: &Table, wait: Duration, er
     silent(client.reports(), table, wait, error.rdkafka_error_code())
 }
 
-/// What the brokers know of a topic, at the start.
+/// The metadata of a topic, requested when a task starts.
 pub(super) fn topic_metadata(client: &Producer, table: &Table, topic: &str, clock: &dyn Clock) -> Result<Metadata> {
     let wait = table.first_answer;
     let answer = patiently(client, clock, wait, |wait| client.client().fetch_metadata(Some(topic), wait));
@@ -234,7 +234,7 @@ pub(super) fn silent(reports: &Reports, table: &Table, wait: Duration, code: Opt
     }
 }
 
-/// No broker has answered for the time that the table allows.
+/// The error if no broker has answered for the time that the table allows.
 pub(super) fn outage(reports: &Reports, table: &Table) -> Error {
     let (servers, seconds) = (&table.servers, table.connection_timeout.as_secs_f32());
     Error::outside(format!("no Kafka broker has answered at {servers} for {seconds} s{}", reports.reason()))

@@ -18,18 +18,18 @@ const BROKERS_DEFAULT: i32 = -1;
 /// Ensures that the topic exists, and returns its number of partitions. Several tasks may do so at once.
 pub(super) fn ensure_topic(client: &Producer, table: &Table, topic: &str, clock: &dyn Clock) -> Result<i32> {
     let mut deadline = clock.now().plus(table.first_answer);
-    let mut asked = false;
+    let mut is_requested = false;
     loop {
         let code = match count_in(&topic_metadata(client, table, topic, clock)?, topic) {
             Ok(count) => return Ok(count),
             Err(code) => code,
         };
         match code {
-            RDKafkaErrorCode::UnknownTopic | RDKafkaErrorCode::UnknownTopicOrPartition if !asked => {
+            RDKafkaErrorCode::UnknownTopic | RDKafkaErrorCode::UnknownTopicOrPartition if !is_requested => {
                 // A broker has answered, so the outage timeout applies from here on.
                 create(table, topic, table.connection_timeout)?;
                 deadline = clock.now().plus(table.connection_timeout);
-                asked = true;
+                is_requested = true;
             }
             // It was just created, by this task or another: leaders are being elected.
             RDKafkaErrorCode::UnknownTopic

@@ -83,7 +83,7 @@ impl ExactSink {
 }
 
 impl Committer {
-    /// For the writer of a table.
+    /// The committer of a table's writer.
     pub(super) fn new(table: Table, name: &str, context: &TaskContext) -> Committer {
         let (name, clock) = (name.to_owned(), context.clock.clone());
         let (scope, former) = match &context.delivery {
@@ -105,7 +105,8 @@ impl Committer {
         }
     }
 
-    /// Rows follow: the committables of earlier incarnations have been committed.
+    /// Notes that all committables of earlier incarnations have been committed. Keeps the transactor of task
+    /// `own` only.
     fn restored(&mut self, own: u32) {
         if std::mem::replace(&mut self.is_restoring, false) {
             let own = self.identity(&self.scope, own);
@@ -152,9 +153,8 @@ impl Committer {
         })
     }
 
-    /// Lets a task's transactor do something. A transient failure is retried for a bounded time, and so is
-    /// being fenced by a process that does not own the job: that process started at the same time as this
-    /// one.
+    /// Runs `act` on a task's transactor. A transient failure is retried for a bounded time, and so is being
+    /// fenced by a process that does not own the job: that process started at the same time as this one.
     fn transact(
         &mut self,
         identity: &Identity,

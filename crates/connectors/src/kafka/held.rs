@@ -20,7 +20,7 @@ use crate::guarantee::START_OVER;
 
 const MAGIC: &[u8; 4] = b"ABKR";
 const VERSION: u8 = 1;
-/// For records with times and headers.
+/// The version for records with times and headers.
 const VERSION_ATTACHED: u8 = 2;
 
 /// Records being gathered.
@@ -32,7 +32,7 @@ pub(super) struct Held {
 }
 
 impl Held {
-    /// For records of a topic. `attaches`: whether they may have times and headers.
+    /// An empty buffer for the records of a topic. `attaches`: whether they may have times and headers.
     pub(super) fn new(topic: &str, attaches: bool) -> Held {
         let mut bytes = MAGIC.to_vec();
         bytes.push(if attaches { VERSION_ATTACHED } else { VERSION });

@@ -59,7 +59,7 @@ impl KeyEncoder {
     }
 }
 
-/// The columns of written keys.
+/// The columns of the keys that are not null.
 fn without_null(key: &SchemaRef) -> SchemaRef {
     let fields = key.fields().iter().map(|field| field.as_ref().clone().with_nullable(false));
     Arc::new(Schema::new(fields.collect::<Vec<_>>()))

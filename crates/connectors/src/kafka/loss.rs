@@ -56,7 +56,7 @@ impl Table {
 
     /// How to read a topic that was created anew.
     fn anew(&self) -> String {
-        let is_specific = |place: Option<&Bound>| matches!(place, Some(Bound::Specific(_)));
+        let is_specific = |bound: Option<&Bound>| matches!(bound, Some(Bound::Specific(_)));
         let names_topics = self.subscription.pattern().is_none();
         if !names_topics || self.updates || is_specific(Some(&self.startup)) || is_specific(self.end.as_ref()) {
             return self.without_checkpoints();

@@ -143,7 +143,7 @@ pub(super) struct RowReader {
     /// Reads keys, if columns are read from them.
     keys: Option<KeyReader>,
     schema: SchemaRef,
-    places: Vec<Origin>,
+    origins: Vec<Origin>,
     pub(super) wanted: WantedMetadata,
 }
 
@@ -156,8 +156,8 @@ pub(super) struct Records<'a> {
 }
 
 impl RowReader {
-    /// For a table whose format decodes all columns except those with metadata. `key`: the key, if columns
-    /// are read from it.
+    /// The reader of a table whose format decodes all columns except those with metadata. `key`: the key, if
+    /// columns are read from it.
     pub(super) fn new(content: &ValueFormat, spec: &SourceSpec, key: Option<&RecordKey>) -> Result<RowReader> {
         let of_value = |column: &usize| {
             let is_left_out = key.is_some_and(|key| !key.in_values && key.columns.contains(column));
@@ -165,13 +165,13 @@ impl RowReader {
         };
         let physical: Vec<usize> = (0..spec.declared.fields().len()).filter(of_value).collect();
         let of_key = |column: &usize| key?.columns.iter().position(|other| other == column);
-        let (mut projection, mut places) = (Vec::new(), Vec::new());
+        let (mut projection, mut origins) = (Vec::new(), Vec::new());
         for column in &spec.projection {
-            if let Some(place) = of_key(column) {
-                places.push(Origin::Key(place));
+            if let Some(index) = of_key(column) {
+                origins.push(Origin::Key(index));
                 continue;
             }
-            places.push(match (spec.metadata.get(column), physical.binary_search(column)) {
+            origins.push(match (spec.metadata.get(column), physical.binary_search(column)) {
                 (Some(name), _) => {
                     let key = of_name(name)?;
                     let is_kept = key == Key::Weight || KEPT.contains(&name.as_str());
@@ -180,8 +180,8 @@ impl RowReader {
                     }
                     Origin::Metadata(key)
                 }
-                (None, Ok(place)) => {
-                    projection.push(place);
+                (None, Ok(index)) => {
+                    projection.push(index);
                     Origin::Decoded(projection.len() - 1)
                 }
                 (None, Err(_)) => return Err(Error::internal("a column of no kind")),
@@ -193,24 +193,24 @@ impl RowReader {
             ValueFormat::Rows(format) => Decoder::Rows(format.decoder(&declared, &projection)?),
             ValueFormat::Changes(changes) => {
                 let decoded = |column: &usize| {
-                    let place = physical.binary_search(column).ok()?;
-                    projection.iter().position(|decoded| *decoded == place)
+                    let index = physical.binary_search(column).ok()?;
+                    projection.iter().position(|decoded| *decoded == index)
                 };
                 let key = spec.key.iter().map(decoded).collect::<Option<_>>();
                 let key = key.ok_or_else(|| Error::internal("versions without the columns of their key"))?;
-                let describes = places.iter().any(|place| matches!(place, Origin::Metadata(Key::Described(_))));
+                let describes = origins.iter().any(|origin| matches!(origin, Origin::Metadata(Key::Described(_))));
                 Decoder::Changes(Box::new(changes.decoder(&declared, &projection, key, describes)?))
             }
         };
         let has =
-            |keys: &[Key]| places.iter().any(|place| matches!(place, Origin::Metadata(key) if keys.contains(key)));
+            |keys: &[Key]| origins.iter().any(|origin| matches!(origin, Origin::Metadata(key) if keys.contains(key)));
         let wanted = WantedMetadata {
             times: has(&[Key::Timestamp, Key::TimestampType]),
             headers: has(&[Key::Headers]),
             leader_epochs: has(&[Key::LeaderEpoch]),
             keys: keys.is_some(),
         };
-        Ok(RowReader { decoder, keys, schema: source_schema(spec)?, places, wanted })
+        Ok(RowReader { decoder, keys, schema: source_schema(spec)?, origins, wanted })
     }
 
     /// Returns the rows, and the indexes and errors of records that could not be decoded.
@@ -226,7 +226,7 @@ impl RowReader {
             }
             (Decoder::Rows(decoder), None) => {
                 let Decoded { batch, malformed } = decoder.decode(values)?;
-                if self.places.iter().all(|place| matches!(place, Origin::Decoded(_))) {
+                if self.origins.iter().all(|origin| matches!(origin, Origin::Decoded(_))) {
                     return Ok((batch, malformed));
                 }
                 // The rows belong to the records that could be decoded.
@@ -242,7 +242,7 @@ impl RowReader {
             }
         };
         let Versions { values: content, keys, good, malformed } = decoded;
-        let columns = self.places.iter().zip(self.schema.fields()).map(|(place, field)| match place {
+        let columns = self.origins.iter().zip(self.schema.fields()).map(|(origin, field)| match origin {
             Origin::Decoded(column) => Ok(Arc::clone(&content[*column])),
             Origin::Key(column) => Ok(Arc::clone(&keys[*column])),
             Origin::Metadata(Key::Headers) => headers(records.gathered, &good, field.data_type()),
@@ -267,7 +267,7 @@ impl RowReader {
 /// A deletion has other metadata than the insertion of the same row, so it would not retract that row.
 fn no_metadata_of_changes(column: &str, name: &str) -> Error {
     Error::user(format!(
-        "metadata '{name}' is not of the rows of a table of changes: the record that takes a row back has another one"
+        "metadata '{name}' cannot be read from a table of changes: the retraction of a row has another value than its insertion"
     ))
     .at(format!("column '{column}'"))
     .remedy(
@@ -309,8 +309,8 @@ fn headers(gathered: &GatheredMetadata, good: &[usize], data_type: &DataType) ->
     let mut lengths = Vec::with_capacity(good.len());
     for index in good {
         let of_record = &gathered.headers[*index];
-        let is_last = |place: usize| of_record[place + 1..].iter().all(|(later, _)| *later != of_record[place].0);
-        let kept = of_record.iter().enumerate().filter(|(place, _)| is_last(*place));
+        let is_last = |entry: usize| of_record[entry + 1..].iter().all(|(later, _)| *later != of_record[entry].0);
+        let kept = of_record.iter().enumerate().filter(|(entry, _)| is_last(*entry));
         let before = names.len();
         for (_, (name, value)) in kept {
             names.append_value(name);
@@ -354,10 +354,7 @@ mod tests {
                 ("topic" | "partition", read) => assert!(read.is_ok()),
                 (name, read) => {
                     let error = read.err().unwrap().to_string();
-                    assert!(
-                        error.contains(&format!("column '{name}': metadata '{name}' is not of the rows")),
-                        "{error}"
-                    );
+                    assert!(error.contains(&format!("column '{name}': metadata '{name}' cannot be read")), "{error}");
                     assert!(error.contains("leave the column out of the query"), "{error}");
                 }
             }

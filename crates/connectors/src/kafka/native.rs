@@ -1,6 +1,6 @@
-//! Functions of librdkafka that its Rust crate does not offer: messages taken from a queue and produced to a
-//! topic in bulk, without an event, an allocation and a reference count for each, and descriptions of topics.
-//! All `unsafe` of the connector is here.
+//! Functions of librdkafka that its Rust crate does not offer. Messages are taken from a queue many at a
+//! time. They are taken and produced without an event, an allocation and a reference count for each. Topics
+//! are described with their identities. All `unsafe` of the connector is here.
 //!
 //! Partitions are started one by one on a queue of our own (librdkafka's "simple" consumer), not through a
 //! consumer group: the job decides which task reads which partition, and no group coordinator is needed. Our
@@ -319,7 +319,7 @@ impl Queue {
     /// Fills `messages` from `from` on. Returns the number of messages.
     fn fill(&mut self, from: usize) -> usize {
         let room = &mut self.messages[from..];
-        // SAFETY: the queue lives and `room` has place for as many pointers as announced.
+        // SAFETY: the queue lives and `room` has space for the announced number of pointers.
         let count = unsafe { sys::rd_kafka_consume_batch_queue(self.queue.as_ptr(), 0, room.as_mut_ptr(), room.len()) };
         usize::try_from(count).unwrap_or(0)
     }

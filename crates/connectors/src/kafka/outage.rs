@@ -23,12 +23,12 @@ pub(super) struct BrokerOutage {
 const NOTICE_AFTER: Duration = Duration::from_secs(3);
 
 impl BrokerOutage {
-    /// For a reader, which waits for `connection.timeout`.
+    /// The notices of a reader, which waits for `connection.timeout`.
     pub(super) fn of_reader(table: &Table, context: &TaskContext) -> BrokerOutage {
         BrokerOutage::new(table, context, table.connection_timeout, "connection.timeout")
     }
 
-    /// For a writer, which waits for `sink.delivery.timeout`.
+    /// The notices of a writer, which waits for `sink.delivery.timeout`.
     pub(super) fn of_writer(table: &Table, context: &TaskContext) -> BrokerOutage {
         BrokerOutage::new(table, context, table.delivery_timeout, "sink.delivery.timeout")
     }

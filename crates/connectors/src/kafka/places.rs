@@ -59,7 +59,7 @@ const TIMESTAMP: &str = "timestamp";
 const SPECIFIC: &str = "specific-offsets";
 
 impl OptionNames {
-    /// The bound for a mode. `None`: the mode is the first one.
+    /// The bound for a mode. `None` for the mode `earliest-offset` or `unbounded`, and if no mode is given.
     fn read(&self, mode: Option<&str>, options: &mut Options<'_>) -> Result<Option<Bound>> {
         let ms = options.number::<i64>(self.timestamp)?;
         let offsets = options.string(self.offsets).map(|text| self.offsets(text)).transpose()?;

@@ -43,7 +43,7 @@ pub(super) struct Encoded {
 }
 
 impl Records {
-    /// For a table. The value may omit the columns of the key.
+    /// The encoder of a table's records. The value may omit the columns of the key.
     pub(super) fn new(table: &Table, content: &ValueFormat, spec: &SinkSpec) -> Result<Records> {
         let all = 0..spec.schema.fields().len();
         let is_left_out = |column: &usize| {
@@ -123,9 +123,9 @@ impl Records {
         }
         let times = |weight: &i64| usize::try_from(weight.unsigned_abs()).unwrap_or(usize::MAX);
         let repeated = (0_u64..).zip(weights).flat_map(|(row, weight)| std::iter::repeat_n(row, times(weight)));
-        let places: UInt64Array = repeated.collect::<Vec<_>>().into();
+        let indexes: UInt64Array = repeated.collect::<Vec<_>>().into();
         let weights = weights.iter().flat_map(|weight| std::iter::repeat_n(*weight, times(weight)));
-        self.encoded(&take_record_batch(rows, &places)?, Some(&weights.collect::<Vec<_>>()))
+        self.encoded(&take_record_batch(rows, &indexes)?, Some(&weights.collect::<Vec<_>>()))
     }
 }
 

@@ -59,7 +59,8 @@ pub(super) struct KafkaSink {
     client: Arc<Producer>,
     outage: BrokerOutage,
     host: Arc<dyn Host>,
-    /// For a job with checkpoints.
+    /// Commits the records that the job has prepared when it wrote exactly once. Only in a job with
+    /// checkpoints, and until the first row.
     committer: Option<Committer>,
 }
 
@@ -79,7 +80,7 @@ pub(super) enum Partitions {
 }
 
 impl Partitions {
-    /// For a task that writes a topic with `count` partitions.
+    /// The choice of a task that writes a topic with `count` partitions.
     pub(super) fn new(partitioner: Partitioner, task: u32, count: i32) -> Partitions {
         let of_task = i32::try_from(task % count.max(1).unsigned_abs()).unwrap_or(0);
         match partitioner {
@@ -160,7 +161,7 @@ impl KafkaSink {
         }
     }
 
-    /// A job that is over does not wait for the brokers.
+    /// Fails if the job is over: then nothing waits for the brokers.
     fn check_cancelled(&self) -> Result<()> {
         if self.host.is_cancelled() {
             return Err(

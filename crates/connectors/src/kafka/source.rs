@@ -28,9 +28,8 @@ use super::topic_id::TopicId;
 use super::topics::Topics;
 use super::watch::Watch;
 
-/// Number of elements taken from the client's queue at a time. After each time, the source checks the size of
-/// its blocks.
-const HELPING: usize = 1024;
+/// Number of elements taken from the client's queue at a time. Then the source checks the size of its blocks.
+const ELEMENTS_MAX: usize = 1024;
 
 /// The longest wait for records: nothing interrupts it, and the task may have something else to do.
 const POLL_MAX: Duration = Duration::from_millis(50);
@@ -87,8 +86,8 @@ impl KafkaSource {
         table.notify(context, from.is_none());
         let client = client::consumer(&table)?;
         let (clock, host) = (context.clock.clone(), context.host.clone());
-        let asked = (clock.as_ref(), host.as_ref());
-        let Topics { found, away, .. } = table.subscription.topics(&client, &table, (name, from), asked)?;
+        let clock_and_host = (clock.as_ref(), host.as_ref());
+        let Topics { found, away, .. } = table.subscription.topics(&client, &table, (name, from), clock_and_host)?;
         if found.is_empty() && from.is_none() {
             topics::none_found(&table, context)?;
         }
@@ -222,9 +221,9 @@ impl KafkaSource {
         let mut failed = None;
         let mut any = false;
         while room > 0 && failed.is_none() {
-            let helping = room.min(HELPING);
+            let elements_max = room.min(ELEMENTS_MAX);
             let (partitions, slots, wanted) = (&mut self.partitions, &mut self.slots, self.rows.wanted);
-            let count = self.queue.receive(helping, wait, |received| {
+            let count = self.queue.receive(elements_max, wait, |received| {
                 if let Err(failure) = accept(partitions, slots, wanted, &received) {
                     failed.get_or_insert(failure);
                 }
@@ -232,7 +231,7 @@ impl KafkaSource {
             any |= count > 0;
             room -= count;
             wait = Duration::ZERO;
-            if count < helping || self.partitions.iter().any(Partition::is_full) {
+            if count < elements_max || self.partitions.iter().any(Partition::is_full) {
                 break;
             }
         }
@@ -267,20 +266,21 @@ impl KafkaSource {
         }
         if just_ended {
             self.queue.stop(&self.topics[topic].handle, number);
-            // Also if the last offsets have no records: transaction markers, compacted records.
+            // The end is reached even if the last offsets have no records (transaction markers, compacted
+            // records).
             self.ready.push_back((Polled::Closed(id), end.map(|end| (slot, end))));
         }
         Ok(())
     }
 
     /// Handles the client's other reports: errors, acknowledged commits, new partitions.
-    fn look_aside(&mut self) -> Result<()> {
+    fn handle_reports(&mut self) -> Result<()> {
         // A poll that finds a log line returns nothing, so one poll is not enough.
         for report in (0..LOOKS).filter_map(|_| self.client.poll(Duration::ZERO)) {
             let Err(error) = report else { continue };
             match error.rdkafka_error_code() {
-                // Also if a broker has closed an idle connection: only a request shows whether brokers
-                // answer.
+                // The client also reports this if a broker has closed an idle connection. Only a request
+                // shows whether brokers answer.
                 Some(RDKafkaErrorCode::AllBrokersDown) => self.watch.request_now(),
                 Some(code) if is_permanent(code) => {
                     return Err(silent(self.client.context(), &self.table, Duration::ZERO, Some(code)));
@@ -316,7 +316,7 @@ impl KafkaSource {
 impl Source for KafkaSource {
     fn poll(&mut self, wait: Duration) -> Result<Polled> {
         if self.ready.is_empty() {
-            self.look_aside()?;
+            self.handle_reports()?;
         }
         if self.ready.is_empty() {
             if self.table.end.is_some() && self.partitions.iter().all(|p| !p.is_read()) {
@@ -399,7 +399,7 @@ impl Drop for KafkaSource {
     }
 }
 
-/// A partition of a block.
+/// The partition of a block, for messages and rows.
 struct PartitionName<'a> {
     id: PartitionId,
     topic: &'a str,

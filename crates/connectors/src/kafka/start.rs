@@ -46,13 +46,13 @@ impl Inquiry<'_> {
 
     /// The end of each partition.
     pub(super) fn end(&self) -> Result<Offsets> {
-        let Some(place) = &self.table.end else { return Ok(Offsets::new()) };
-        let mut offsets = self.at(place)?;
+        let Some(bound) = &self.table.end else { return Ok(Offsets::new()) };
+        let mut offsets = self.at(bound)?;
         for partition in
             self.partitions.iter().filter(|partition| !offsets.contains_key(*partition)).collect::<Vec<_>>()
         {
             let (topic, number) = partition;
-            match place {
+            match bound {
                 // As in Flink, such a partition is not read.
                 Bound::Specific(_) => drop(offsets.insert(partition.clone(), 0)),
                 _ => {
@@ -68,9 +68,9 @@ impl Inquiry<'_> {
     }
 
     /// The offsets of a bound, for the partitions that have one.
-    fn at(&self, place: &Bound) -> Result<Offsets> {
+    fn at(&self, bound: &Bound) -> Result<Offsets> {
         let known = |offsets: Offsets| offsets.into_iter().filter(|(_, offset)| *offset >= 0);
-        match place {
+        match bound {
             _ if self.partitions.is_empty() => Ok(Offsets::new()),
             Bound::Earliest => Ok(Offsets::new()),
             Bound::Latest => self.latest(),
@@ -165,7 +165,7 @@ impl Inquiry<'_> {
 
     fn failed(&self, what: &str, error: &KafkaError) -> Error {
         match error.rdkafka_error_code() {
-            Some(code) if is_permanent(code) => Error::outside(format!("the broker does not tell {what}: {code}")),
+            Some(code) if is_permanent(code) => Error::outside(format!("the broker refuses to tell {what}: {code}")),
             code => silent(self.client.context(), self.table, self.wait, code),
         }
     }

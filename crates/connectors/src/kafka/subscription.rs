@@ -36,7 +36,7 @@ pub(super) struct Pattern {
 }
 
 impl Subscription {
-    /// For a table that may have a pattern.
+    /// Reads the option of a table that may have a pattern.
     pub(super) fn read(options: &mut Options<'_>) -> Result<Subscription> {
         let Some(text) = options.string("topic-pattern").map(str::to_owned) else {
             return Subscription::named(options);
@@ -47,7 +47,7 @@ impl Subscription {
         Ok(Subscription::Pattern(Pattern::new(text)?))
     }
 
-    /// For a table that names its topics.
+    /// Reads the option of a table that names its topics.
     pub(super) fn named(options: &mut Options<'_>) -> Result<Subscription> {
         Ok(Subscription::Topics(topics(options.required("topic")?)?))
     }
@@ -97,8 +97,8 @@ impl Subscription {
         Ok(Topics { found, ..Topics::default() })
     }
 
-    /// Requests the topics. The brokers have listed these before. `wait` is the longest time that a request
-    /// may take.
+    /// Requests the topics. The brokers have listed the topics `known` before. `wait` is the longest time
+    /// that a request may take.
     pub(super) fn ask(&self, client: &Consumer, known: &BTreeSet<String>, wait: Duration) -> KafkaResult<Topics> {
         match self {
             Subscription::Topics(topics) => {
@@ -154,7 +154,7 @@ impl Subscription {
         }
     }
 
-    /// For messages.
+    /// The topics or the pattern, for messages.
     pub(super) fn text(&self) -> String {
         match self {
             Subscription::Topics(topics) => format!("topic {}", topics.join(", ")),

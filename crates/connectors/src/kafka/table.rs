@@ -37,7 +37,7 @@ pub(super) struct Table {
     pub(super) partitioner: Partitioner,
     pub(super) key_fields: Vec<String>,
     pub(super) key_format: Option<Format>,
-    /// Prefix of the names of these columns, which the key omits.
+    /// Prefix of the names of the key's columns in the table. The names in the key omit it.
     pub(super) key_prefix: String,
     /// Whether values omit the columns of the key, which are then read from the key.
     pub(super) without_key: bool,
@@ -50,7 +50,7 @@ pub(super) struct Table {
     /// Limit of the memory of a sink that holds records, in bytes. The records of one epoch may take this
     /// much at most.
     pub(super) buffer_bytes: u64,
-    /// Flink would start at the offsets of the group, because the table does not define a start.
+    /// Whether Flink would start at the offsets of the group, because the table does not define a start.
     flink_begins_at_group: bool,
     /// Whether records are versions or changes of rows, so that the table is updating.
     pub(super) updates: bool,
@@ -188,8 +188,8 @@ impl Table {
             return Err(Error::user(format!("'{mode}' is 'group-offsets' but the table names no group"))
                 .remedy("add 'properties.group.id' = '...'"));
         }
-        for (mode, place) in [("scan.startup.mode", Some(&self.startup)), ("scan.bounded.mode", self.end.as_ref())] {
-            if self.subscription.pattern().is_some() && matches!(place, Some(Bound::Specific(_))) {
+        for (mode, bound) in [("scan.startup.mode", Some(&self.startup)), ("scan.bounded.mode", self.end.as_ref())] {
+            if self.subscription.pattern().is_some() && matches!(bound, Some(Bound::Specific(_))) {
                 return Err(Error::user(format!("'{mode}' is 'specific-offsets', but the topics are not named"))
                     .remedy("give 'topic' in place of 'topic-pattern'"));
             }

@@ -47,7 +47,7 @@ pub(super) fn may_be(id: Option<TopicId>, known: Option<TopicId>) -> bool {
 /// The answer to one request.
 #[derive(Debug, Default)]
 pub(super) struct Topics {
-    /// By name.
+    /// Sorted by name.
     pub(super) found: Vec<FoundTopic>,
     /// Known topics that the brokers do not know: they have been deleted.
     pub(super) gone: BTreeSet<String>,

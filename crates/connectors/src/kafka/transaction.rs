@@ -8,8 +8,8 @@
 //! the results of one would be missing: that is an error.
 //!
 //! The offset is on the topic's partition 0. A broker forgets offsets of a group without members after
-//! `offsets.retention.minutes` (7 days by default): a job that crashes between a commit and its note of it,
-//! and is restarted later than that, writes this epoch again.
+//! `offsets.retention.minutes` (7 days by default): a job that crashes after a commit and before it has
+//! recorded the commit, and is restarted later than that, writes this epoch again.
 
 use std::cell::RefCell;
 use std::collections::BTreeSet;

@@ -19,7 +19,7 @@ pub(super) struct RecordKey {
     schema: SchemaRef,
     /// Whether values have these columns too.
     pub(super) in_values: bool,
-    /// A record without a value deletes the row of its key. Otherwise it is malformed.
+    /// Whether a record without a value deletes the row of its key. If not, such a record is malformed.
     pub(super) deletes: bool,
 }
 
@@ -51,7 +51,7 @@ pub(super) struct KeyReader {
     decoder: Box<dyn Decode>,
     /// Why a record without a key is malformed. `None`: its key columns are NULL.
     refusal: Option<String>,
-    /// A record without a value deletes the row of its key. Otherwise it is malformed.
+    /// Whether a record without a value deletes the row of its key. If not, such a record is malformed.
     deletes: bool,
 }
 
@@ -94,7 +94,7 @@ impl<'a> DecodedSide<'a> {
         Ok(DecodedSide { records, columns, malformed, present: 0, decoded: 0, rows: Vec::with_capacity(records.len()) })
     }
 
-    /// The part of this record. Records must be queried in order.
+    /// The key or the value of this record. Records must be queried in order.
     fn part(&mut self, index: usize) -> DecodedPart {
         if self.records.is_null(index) {
             return DecodedPart::Missing;

@@ -49,8 +49,8 @@ impl Watch {
         interval: Duration,
     ) -> Result<Watch> {
         let (request, requested) = sync_channel::<()>(1);
-        let (tell, seen) = sync_channel(1);
-        let watcher = Watcher { client, subscription, known, tell, requested };
+        let (sender, seen) = sync_channel(1);
+        let watcher = Watcher { client, subscription, known, sender, requested };
         let thread = std::thread::Builder::new().name("kafka-watch".into()).spawn(move || watcher.run(interval));
         let thread = thread
             .map_err(|error| Error::outside(format!("the thread that watches topics does not start: {error}")))?;
@@ -85,7 +85,7 @@ struct Watcher {
     subscription: Subscription,
     /// Topics that the source reads or waits for.
     known: BTreeSet<String>,
-    tell: SyncSender<Observation>,
+    sender: SyncSender<Observation>,
     /// Has a value if the next request is due now. Disconnected once the watch was dropped.
     requested: Receiver<()>,
 }
@@ -126,7 +126,7 @@ impl Watcher {
             };
             // If the source has not taken the last observation, this one is dropped, and `known` stays as it
             // is: the next round observes the same.
-            if self.tell.try_send(seen).is_ok() {
+            if self.sender.try_send(seen).is_ok() {
                 self.known.extend(found);
                 self.known.retain(|topic| !gone.contains(topic));
             }

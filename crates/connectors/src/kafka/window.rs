@@ -11,7 +11,7 @@ use std::time::Duration;
 use anabranch_model::Nanos;
 
 /// Limit of the client's overhead per record.
-const AROUND: u64 = 40;
+const OVERHEAD_BYTES: u64 = 40;
 /// Number of requests that the client sends to one broker before the first is answered.
 const REQUESTS: u32 = 5;
 
@@ -37,7 +37,7 @@ pub(super) struct Window {
 }
 
 impl Window {
-    /// For a writer that writes to this number of partitions at a time.
+    /// The window of a writer that writes to this number of partitions at a time.
     pub(super) fn new(batch: Batch, partitions: u32) -> Window {
         let requests = u64::from(partitions.clamp(1, REQUESTS));
         Window {
@@ -72,6 +72,6 @@ impl Window {
     pub(super) fn add(&mut self, now: Nanos, bytes: usize) {
         self.since.get_or_insert(now);
         self.records += 1;
-        self.bytes += bytes as u64 + AROUND;
+        self.bytes += bytes as u64 + OVERHEAD_BYTES;
     }
 }

@@ -17,7 +17,7 @@ const BYTES_MAX: usize = 64 << 20;
 /// Memory of an entry beside its bytes.
 const ENTRY_BYTES: usize = 96;
 
-/// See the module.
+/// The rows of the cached keys. Evicts the least recently used keys.
 pub(super) struct Cache {
     bounds: PartialCache,
     /// The key columns of a table's rows, in the order of the keys of a call.
@@ -43,6 +43,7 @@ struct CacheEntry {
 }
 
 impl CacheEntry {
+    /// Its share of the limit of rows. A key without rows counts as one row.
     fn counts(&self) -> u64 {
         (self.rows.len() as u64).max(1)
     }
@@ -99,14 +100,14 @@ impl Cache {
 
     /// Caches the answer for keys.
     pub(super) fn put(&mut self, keys: &RecordBatch, rows: &RecordBatch, now: Nanos) -> Result<()> {
-        let asked = self.key_bytes(keys.columns())?;
+        let requested = self.key_bytes(keys.columns())?;
         let own = own_keys(rows, keys, &self.key_columns)?;
         let mut by_key: BTreeMap<Arc<[u8]>, Vec<usize>> = BTreeMap::new();
         for (row, key) in self.key_bytes(&own)?.into_iter().enumerate() {
             by_key.entry(key).or_default().push(row);
         }
         let encoded = self.rows.convert_columns(rows.columns())?;
-        for key in asked {
+        for key in requested {
             let rows: Vec<OwnedRow> =
                 by_key.get(&key).into_iter().flatten().map(|row| encoded.row(*row).owned()).collect();
             if !rows.is_empty() || self.bounds.keeps_missing {
@@ -174,9 +175,9 @@ impl Cache {
 }
 
 /// The given rows of a batch.
-fn taken(of: &RecordBatch, rows: &UInt32Array) -> Result<RecordBatch> {
-    let columns = of.columns().iter().map(|column| take(column, rows, None)).collect::<Result<Vec<_>, _>>()?;
-    batch(of.schema_ref(), columns, rows.len())
+fn taken(whole: &RecordBatch, rows: &UInt32Array) -> Result<RecordBatch> {
+    let columns = whole.columns().iter().map(|column| take(column, rows, None)).collect::<Result<Vec<_>, _>>()?;
+    batch(whole.schema_ref(), columns, rows.len())
 }
 
 /// Encodes keys with these columns. Equal keys have equal bytes.
@@ -208,10 +209,10 @@ fn own_keys(rows: &RecordBatch, keys: &RecordBatch, key_columns: &[usize]) -> Re
 /// batch.
 pub(super) fn only(rows: &RecordBatch, keys: &RecordBatch, key_columns: &[usize]) -> Result<RecordBatch> {
     let converter = key_converter(keys.columns())?;
-    let asked = converter.convert_columns(keys.columns())?;
-    let asked: BTreeSet<_> = asked.iter().collect();
+    let requested = converter.convert_columns(keys.columns())?;
+    let requested: BTreeSet<_> = requested.iter().collect();
     let own = converter.convert_columns(&own_keys(rows, keys, key_columns)?)?;
-    let kept = own.iter().enumerate().filter(|(_, key)| asked.contains(key)).map(|(row, _)| row as u32);
+    let kept = own.iter().enumerate().filter(|(_, key)| requested.contains(key)).map(|(row, _)| row as u32);
     taken(rows, &UInt32Array::from_iter_values(kept))
 }
 

@@ -22,7 +22,7 @@ use crate::outage::Outage;
 const PAUSE: Duration = Duration::from_secs(1);
 const PAUSE_MAX: Duration = Duration::from_secs(10);
 
-/// Keys that a batch of rows requests, or a part of them: no more than a call may have.
+/// A request for keys of a batch of rows, at most as many as one call may have.
 struct Ask {
     keys: RecordBatch,
     to: Arc<Gathering>,
@@ -162,8 +162,8 @@ impl Drop for Calls {
     }
 }
 
-/// The requests that one call answers. Dropped without an answer, because the thread has failed, it answers
-/// with an error.
+/// The requests that one call answers. If it is dropped without an answer, because the thread has panicked,
+/// the requests fail.
 struct PendingBatch<'a> {
     asks: Vec<Ask>,
     wake: &'a (dyn Fn() + Send + Sync),
@@ -210,9 +210,9 @@ impl Shared {
         let answers = format!("{system} answers again");
         let outage = Outage::new(&self.context.task, system, answers);
         while let Some(asks) = self.next_calls() {
-            let asked = PendingBatch { asks, wake: self.context.wake.as_ref() };
-            let rows = self.answered(&asked, &mut caller, &outage);
-            asked.answer(self, rows);
+            let pending = PendingBatch { asks, wake: self.context.wake.as_ref() };
+            let rows = self.answered(&pending, &mut caller, &outage);
+            pending.answer(self, rows);
         }
     }
 
@@ -243,12 +243,12 @@ impl Shared {
     /// The rows of the keys, which are also cached.
     fn answered(
         &self,
-        asked: &PendingBatch<'_>,
+        pending: &PendingBatch<'_>,
         caller: &mut Option<Box<dyn Caller>>,
         outage: &Outage,
     ) -> Result<RecordBatch> {
-        let Some(first) = asked.asks.first() else { return Err(Error::internal("a call that asks for nothing")) };
-        let keys = match asked.asks.as_slice() {
+        let Some(first) = pending.asks.first() else { return Err(Error::internal("a call that asks for nothing")) };
+        let keys = match pending.asks.as_slice() {
             [only] => only.keys.clone(),
             all => different(&concat_batches(&first.keys.schema(), all.iter().map(|ask| &ask.keys))?)?,
         };
@@ -263,7 +263,7 @@ impl Shared {
         Ok(concat_batches(&rows.schema(), [&own, &known.rows])?)
     }
 
-    /// Calls until there is an answer, or it has failed too often.
+    /// Repeats the call until there is an answer, or the calls have failed too often.
     fn rows(&self, keys: &RecordBatch, caller: &mut Option<Box<dyn Caller>>, outage: &Outage) -> Result<RecordBatch> {
         let task = &self.context.task;
         for failures in 0.. {

@@ -160,10 +160,16 @@ impl Shared {
                         break;
                     }
                     let reason = error.to_string();
-                    let rows = if was_read { "are joined with its former content" } else { "wait" };
-                    outage.begins(task.clock.now(), || {
-                        format!("{system} could not be read: {reason}; rows {rows} until a read succeeds")
-                    });
+                    let rows = match was_read {
+                        true => "rows are joined with its former content until a read succeeds".to_owned(),
+                        false => {
+                            format!(
+                                "rows wait, and the read is tried {} times ('lookup.max-retries')",
+                                self.max_retries + 1
+                            )
+                        }
+                    };
+                    outage.begins(task.clock.now(), || format!("{system} could not be read: {reason}; {rows}"));
                     self.interval.min(PAUSE)
                 }
             };

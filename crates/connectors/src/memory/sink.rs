@@ -17,8 +17,9 @@ pub struct MemorySink {
 }
 
 enum Target {
-    /// The channel of one job: the sender that tasks clone, and how many tasks may still do so. It is dropped
-    /// after the last one, so that the receiver sees the end when the job's tasks are gone.
+    /// The channel of one job: the sender, which each task clones, and the number of tasks that have done so.
+    /// The sender is dropped after the last one, so that the receiver sees the end when the job's tasks are
+    /// gone.
     Channel {
         sender: Option<SyncSender<RecordBatch>>,
         opened: u32,

@@ -40,8 +40,8 @@ impl MemorySource {
         Self::new(blocks.into_iter().map(BlockContent::Records).collect(), Some(format))
     }
 
-    /// A table of the decoded rows of these pieces of text, one record per line; a piece ends with a line. A
-    /// table's own option `'format'` takes precedence.
+    /// A table of the decoded rows of these pieces of text, one record per line. No line extends over two
+    /// pieces. A table's own option `'format'` takes precedence.
     #[must_use]
     pub fn text(pieces: Vec<Buffer>, format: Format) -> Self {
         Self::new(pieces.into_iter().map(BlockContent::Text).collect(), Some(format))
@@ -368,7 +368,7 @@ impl Source for Reader {
     }
 
     fn positions(&self) -> Result<Positions> {
-        let going_on = self.partitions.iter().map(|p| (p.name.clone(), p.position()));
-        Ok(self.ended.clone().into_iter().chain(going_on).collect())
+        let unfinished = self.partitions.iter().map(|p| (p.name.clone(), p.position()));
+        Ok(self.ended.clone().into_iter().chain(unfinished).collect())
     }
 }

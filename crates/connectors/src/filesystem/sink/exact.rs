@@ -29,7 +29,7 @@ use super::{Current, damaged, parsed};
 use crate::filesystem::options::FileOptions;
 use crate::guarantee::{START_OVER, has_later_results};
 
-/// The committables' content, and its version.
+/// What messages call the content of a committable, and the content's version.
 const WHAT: &str = "the list of files";
 const VERSION: u64 = 1;
 

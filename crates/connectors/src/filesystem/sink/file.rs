@@ -21,7 +21,7 @@ use crate::format::{Encode, Format};
 
 /// Text gathered before it is given to the operating system.
 const BUFFER_BYTES: usize = 256 << 10;
-/// Rows of a Parquet file that are held in memory until they make a row group.
+/// Estimated size at which the buffered rows of a Parquet file become a row group.
 const ROW_GROUP_BYTES: usize = 64 << 20;
 
 /// A file being written.
@@ -107,7 +107,6 @@ impl PartFile {
         matches!(self.content, PartWriter::Parquet(_))
     }
 
-    /// Where the file is.
     pub(super) fn path(&self) -> &Path {
         &self.path
     }
@@ -132,8 +131,7 @@ impl PartFile {
     }
 }
 
-/// Truncates a text file that its writer left behind after its last whole record. Returns false if it has
-/// none.
+/// Truncates an abandoned text file after its last whole record. Returns false if the file has none.
 pub(super) fn cut_to_records(file: &mut DiskFile, framing: Framing) -> Result<bool> {
     let bytes = file.read()?;
     let mut end = 0;

@@ -20,14 +20,14 @@ use super::{FileSink, damaged, parsed};
 use crate::filesystem::options::FileOptions;
 use crate::filesystem::partitions::Partitions;
 
-/// The committables' content, and its version.
+/// What messages call the content of a committable, and the content's version.
 const WHAT: &str = "the list of partitions";
 const VERSION: u64 = 1;
 
 /// The writers of one task.
 pub(super) struct PartitionedSink {
     disk: Disk,
-    /// For one folder: without the partition columns.
+    /// The specification of one folder's writer: its schema lacks the partition columns.
     spec: SinkSpec,
     options: FileOptions,
     context: TaskContext,
@@ -81,10 +81,10 @@ impl PartitionedSink {
         context: &TaskContext,
     ) -> Result<PartitionedSink> {
         options.partitions = None;
-        let place = |key: &String| {
+        let index_of = |key: &String| {
             spec.schema.index_of(key).map_err(|_| Error::internal(format!("no column '{key}' divides the table")))
         };
-        let keys = partitions.keys.iter().map(place).collect::<Result<Vec<usize>>>()?;
+        let keys = partitions.keys.iter().map(index_of).collect::<Result<Vec<usize>>>()?;
         let others: Vec<usize> = (0..spec.schema.fields().len()).filter(|index| !keys.contains(index)).collect();
         let schema = spec.schema.project(&others).map_err(|e| Error::internal(format!("columns of files: {e}")))?;
         disk.make_folder(&options.path)?;
@@ -156,7 +156,7 @@ impl PartitionedSink {
         Ok(divided)
     }
 
-    /// All rows before `watermark` are visible.
+    /// Marks folders as complete, now that all rows before `watermark` are visible, and drops idle writers.
     fn visible(&mut self, watermark: EventTime) -> Result<()> {
         let open = &self.open;
         let is_open = |folder: &Path| open.get(folder).is_some_and(|writer| !writer.is_idle());

@@ -26,7 +26,7 @@ pub(super) struct Completion {
     partitions: Partitions,
     task: u32,
     tasks: u32,
-    /// Folders that may become complete, and when they were first seen.
+    /// Folders that may become complete, and when they were first seen, in milliseconds since 1970.
     pending: BTreeMap<PathBuf, i64>,
     /// The file that publishes the task's progress.
     published: Option<PathBuf>,
@@ -57,8 +57,8 @@ impl Completion {
         Ok(completion)
     }
 
-    /// Rows are written into a folder. A folder without a time, because a value is NULL, is never marked by
-    /// event time.
+    /// Notes that rows are written into a folder. A folder without a time, because a value is NULL, is never
+    /// marked by event time.
     pub(super) fn wrote(&mut self, folder: &Path, now_ms: i64) {
         let by_time = self.partitions.trigger == Trigger::PartitionTime;
         let has_time = || self.partitions.time_ms(folder).is_ok() || !self.partitions.has_default(folder);
@@ -91,8 +91,8 @@ impl Completion {
         i64::try_from(self.partitions.delay.as_millis()).unwrap_or(i64::MAX)
     }
 
-    /// All rows of this task before `watermark` are visible. `open`: whether a folder has later rows that are
-    /// not visible yet.
+    /// Marks the folders that are complete, now that all rows of this task before `watermark` are visible.
+    /// `open`: whether a folder has later rows that are not visible yet.
     pub(super) fn visible(&mut self, watermark: EventTime, now_ms: i64, open: &dyn Fn(&Path) -> bool) -> Result<()> {
         let Some(success) = self.partitions.success.clone() else { return Ok(()) };
         let mut reached = watermark;
@@ -129,16 +129,17 @@ impl Completion {
         }
     }
 
-    /// The progress of all tasks.
+    /// The watermark that all tasks have reached; the minimum until each task has published its progress.
     fn reached(&self) -> Result<EventTime> {
-        let mut of_tasks: BTreeMap<u32, EventTime> = BTreeMap::new();
-        let is_present = |of: &Progress| of.tasks == self.tasks && of.task < self.tasks;
-        for (_, Progress { task, watermark, .. }) in self.progress()?.into_iter().filter(|(_, of)| is_present(of)) {
-            let reached = of_tasks.entry(task).or_insert(watermark);
+        let mut by_task: BTreeMap<u32, EventTime> = BTreeMap::new();
+        let is_present = |found: &Progress| found.tasks == self.tasks && found.task < self.tasks;
+        for (_, Progress { task, watermark, .. }) in self.progress()?.into_iter().filter(|(_, found)| is_present(found))
+        {
+            let reached = by_task.entry(task).or_insert(watermark);
             *reached = (*reached).max(watermark);
         }
-        let all = of_tasks.len() == self.tasks as usize;
-        Ok(of_tasks.into_values().min().filter(|_| all).unwrap_or(EventTime::MIN))
+        let all = by_task.len() == self.tasks as usize;
+        Ok(by_task.into_values().min().filter(|_| all).unwrap_or(EventTime::MIN))
     }
 
     /// The published progress of each task, with the name of its file.

@@ -201,7 +201,7 @@ impl Decode for CsvDecoder {
         for (column, field) in building.columns.into_iter().zip(self.schema.fields()) {
             let Finished { column, mut wrong } = column.finish(field.data_type(), &buffers)?;
             if self.options.ignores_errors && field.is_nullable() {
-                // They are NULL.
+                // The wrong values are NULL already.
                 wrong.clear();
             }
             for (row, error) in errors(&column, wrong, field) {

@@ -29,7 +29,7 @@ fn text_format(data_type: &DataType) -> FormatOptions<'static> {
     // A value without a text form is an error; the error's text must not become a value.
     FormatOptions::new()
         .with_display_error(false)
-        // Within arrays, maps and rows.
+        // The text for NULL within arrays, maps and rows.
         .with_null("NULL")
         .with_timestamp_format(Some(time))
 }
@@ -113,7 +113,8 @@ enum CsvColumn<'a> {
     Others(ArrayFormatter<'a>),
 }
 
-/// Times. Successive times are often within the same second.
+/// Writes a column of times. Successive times are often within the same second, so the text of the last
+/// second is kept.
 struct Times<'a> {
     values: ScalarBuffer<i64>,
     per_second: i64,

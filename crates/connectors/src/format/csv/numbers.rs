@@ -16,8 +16,9 @@ use crate::format::json::{Fixed, eight_digits};
 /// Digits of the longest number that is read here: their value fits 64 bits.
 const DIGITS_MAX: usize = 18;
 
-/// The value of each byte of a digit, before the digit's own bits.
+/// The digit `0` in each byte. An exclusive or with it turns digits into their values.
 const ZEROS: u128 = every(b'0');
+/// The highest bit of each byte.
 const SIGNS: u128 = every(0x80);
 
 const fn every(byte: u8) -> u128 {

@@ -63,7 +63,7 @@ impl Units {
         row.iter().any(is_time).then_some(Units { columns, known: None })
     }
 
-    /// Divides records by their units.
+    /// Divides records into runs with equal units.
     pub(super) fn runs(&mut self, records: &BinaryArray) -> Vec<UnitRun> {
         let mut runs: Vec<UnitRun> = Vec::new();
         for record in 0..records.len() {
@@ -124,7 +124,7 @@ impl Units {
     }
 }
 
-/// The columns whose unit differs from the decoder's.
+/// The fields of a row, with BIGINT for the columns in other units than milliseconds.
 pub(super) fn as_numbers(row: &Fields, units: &[Unit]) -> Fields {
     let field = |(field, unit): (&Arc<Field>, &Unit)| match unit {
         Unit::Millisecond => Arc::clone(field),
@@ -143,17 +143,17 @@ pub(super) fn beyond(sides: &[&StructArray], row: &Fields, units: &[Unit]) -> Ve
         let range = LEAST_S * per_second..MOST_S * per_second;
         for side in sides.iter().filter(|side| side.column(column).data_type() == &DataType::Int64) {
             let values = side.column(column).as_primitive::<Int64Type>();
-            let is_wrong = |place: &usize| {
-                side.is_valid(*place) && values.is_valid(*place) && !range.contains(&i128::from(values.value(*place)))
+            let is_wrong = |index: &usize| {
+                side.is_valid(*index) && values.is_valid(*index) && !range.contains(&i128::from(values.value(*index)))
             };
-            found.extend((0..side.len()).filter(is_wrong).map(|place| {
-                let (name, value) = (row[column].name(), values.value(place));
-                (place, format!("column '{name}': {value} {} are not in the years 0 to 9999", unit.name()))
+            found.extend((0..side.len()).filter(is_wrong).map(|index| {
+                let (name, value) = (row[column].name(), values.value(index));
+                (index, format!("column '{name}': {value} {} are not in the years 0 to 9999", unit.name()))
             }));
         }
     }
     found.sort();
-    found.dedup_by_key(|(place, _)| *place);
+    found.dedup_by_key(|(index, _)| *index);
     found
 }
 

@@ -16,7 +16,7 @@ use super::kind::ValueKind;
 use crate::format::lanes::Lanes;
 use crate::format::view::EXTRA;
 
-/// A node's place in the tree.
+/// The index of a node in [`Columns`].
 pub(super) type ColumnId = usize;
 
 /// The record itself: the root of the tree.
@@ -172,7 +172,7 @@ impl Columns {
                 let element = self.add(&format!("{path}[]"), field.data_type(), field.is_nullable())?;
                 self.nodes[id].values = Values::List { ends: Ends::default(), element };
             }
-            // A row of a key and a value.
+            // An entry is a struct of a key and a value.
             DataType::Map(entry, _) => {
                 let element = self.add(path, entry.data_type(), false)?;
                 self.nodes[id].values = Values::List { ends: Ends::default(), element };

@@ -290,7 +290,7 @@ fn days_in_month(year: i64, month: i64) -> i64 {
 
 /// Days from 0000-03-01 to the epoch. A year that starts in March has its leap day at the end. So the days
 /// before a month are a linear function of the month, and the days before a year are a linear function of the
-/// year with the Gregorian corrections.
+/// year with the Gregorian corrections. The algorithm is Howard Hinnant's `days_from_civil`.
 const EPOCH_FROM_MARCH_0: i64 = 719_468;
 const DAYS_PER_400_YEARS: i64 = 146_097;
 

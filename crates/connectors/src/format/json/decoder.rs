@@ -1,5 +1,5 @@
-//! The decoder: an array of records at a time, each by a known layout or, if none fits, by the general
-//! parser.
+//! The decoder: an array of records at a time. Each record is read by a known layout, or else by the scanner,
+//! or else by the general parser.
 
 use anabranch_model::Result;
 use arrow::array::{Array, BinaryArray};

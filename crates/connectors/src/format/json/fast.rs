@@ -1,8 +1,8 @@
 //! Reads a record of a known layout: compares the bytes that must be there, and reads only the values.
 //!
 //! The fast path only recognizes records. Any record that it does not recognize is read again from its
-//! beginning by the general parser. So the two cannot disagree about which records are malformed. Slots that
-//! the fast path wrote before are overwritten.
+//! beginning, by the scanner or by the general parser, and only the latter rejects records. So the two cannot
+//! disagree about which records are malformed. Slots that the fast path wrote before are overwritten.
 
 use super::column::ColumnId;
 use super::layout::{Action, Layout, Literal, Step};

@@ -24,7 +24,7 @@ struct Slot {
 
 const EMPTY: usize = usize::MAX;
 
-/// Keys shorter than this are found by [`Keys::find`]'s wide comparison.
+/// Keys shorter than this are in the hash table, where [`Keys::find_short`] finds them by a wide comparison.
 pub(super) const SHORT: usize = WIDTH;
 
 impl Keys {

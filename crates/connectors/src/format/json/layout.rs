@@ -1,4 +1,4 @@
-//! Layouts: the parts that the records of a stream have in common, learned from one of them.
+//! Layouts: the bytes that the records of a stream have in common, learned from one of them.
 //!
 //! Similar records have the same bytes between their values: brackets, keys, colons, commas, white space. A
 //! layout consists of those bytes and, between them, what to do with the values. Nested objects are
@@ -25,9 +25,9 @@ pub(super) enum Action {
     SkipInteger,
     /// An integer of at most 64 bits.
     Integer,
-    /// Skip any value, by the general parser.
+    /// Skip any value, by the scanner.
     Skip,
-    /// Read any value, by the general parser.
+    /// Read any value, by the scanner.
     Read,
 }
 
@@ -64,6 +64,7 @@ pub(super) struct Step {
 #[derive(Clone, Debug)]
 pub(super) struct Layout {
     pub(super) steps: Vec<Step>,
+    /// The bytes after the last value.
     pub(super) last: Literal,
     /// Objects that are present, to be made valid.
     pub(super) present: Vec<ColumnId>,
@@ -174,6 +175,8 @@ pub(super) struct Layouts {
     known: Vec<KnownLayout>,
     /// The last layout that matched.
     current: usize,
+    /// Increases each time that another layout becomes the current one: it orders the layouts by their last
+    /// use.
     clock: u64,
     /// The remaining budget for failed attempts; below zero, layouts are disabled.
     attempts: i32,
@@ -181,12 +184,14 @@ pub(super) struct Layouts {
     lessons: u32,
     /// Records that fitted since `lessons` last grew.
     fitted: usize,
+    /// Records read since layouts were disabled.
     rested: u32,
 }
 
 #[derive(Debug)]
 struct KnownLayout {
     layout: Layout,
+    /// The clock when it last became the current layout.
     fitted: u64,
 }
 

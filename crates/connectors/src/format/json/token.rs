@@ -22,12 +22,12 @@ pub(super) struct Padded<'a> {
     pub(super) bytes: &'a [u8],
     /// The record and the padding.
     room: &'a [u8],
-    /// Its place in the input.
+    /// The record's offset in the input.
     pub(super) offset: usize,
 }
 
 impl<'a> Padded<'a> {
-    /// The record `memory[start..end]`, if [`PADDING`] bytes follow it; `offset` is its place in the input.
+    /// The record `memory[start..end]`, if [`PADDING`] bytes follow it; `offset` is its offset in the input.
     #[inline(always)]
     pub(super) fn new(memory: &'a [u8], start: usize, end: usize, offset: usize) -> Option<Self> {
         Some(Padded { bytes: memory.get(start..end)?, room: memory.get(start..end.checked_add(PADDING)?)?, offset })

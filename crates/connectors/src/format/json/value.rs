@@ -107,7 +107,7 @@ impl<'a> Parser<'a> {
         Ok(())
     }
 
-    /// Of equal keys, all entries are kept here.
+    /// Reads a map. Entries with equal keys are all kept here; the finished column keeps one of them.
     fn map(&mut self, id: ColumnId, slot: usize) -> Read<()> {
         let Some((key, value, mut end)) = self.columns.map(id, slot) else { return Err(self.expected("no object")) };
         let mut more = self.enter(b'}')?;
@@ -154,7 +154,7 @@ impl<'a> Parser<'a> {
         Ok(Shape::Text)
     }
 
-    /// Another value than a string is the text of it, without the white space between its parts.
+    /// Reads a value that is not a string as its JSON text, without the white space between its tokens.
     fn other_text(&mut self, id: ColumnId, slot: usize, kind: ValueKind) -> Read<Shape> {
         let start = self.pos;
         if !self.peek().is_some_and(|byte| byte.is_ascii_alphanumeric() || b"{[-".contains(&byte)) {

@@ -144,7 +144,7 @@ impl Generate for AdEvents {
     }
 }
 
-/// Maps `bits` random bits to `0..of`.
+/// Maps `bits` random bits to `0..choices`.
 #[inline]
 fn pick(random: u64, bits: u32, choices: usize) -> u32 {
     ((random * choices as u64) >> bits) as u32

@@ -24,8 +24,7 @@ const CHANNELS: u64 = 10_000;
 /// The kinds of events, and how they refer to each other.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Shape {
-    /// Of as many consecutive events as these three sum up to, the first are persons, the next auctions, the
-    /// others bids.
+    /// The numbers of persons, auctions and bids in a turn of consecutive events, in this order.
     pub(super) persons: u64,
     pub(super) auctions: u64,
     pub(super) bids: u64,
@@ -57,7 +56,7 @@ impl Default for Shape {
 }
 
 impl Shape {
-    /// Number of consecutive events that have each kind in its proportion.
+    /// Number of events in a turn, which has each kind in its proportion.
     pub(super) fn turn(&self) -> u64 {
         self.persons + self.auctions + self.bids
     }
@@ -186,7 +185,7 @@ impl Events {
         let initial_bid = price(rng.next_u64());
         let reserve = initial_bid + price(rng.next_u64());
         let time_ms = self.time_ms(event);
-        // On average, as many auctions as are in flight are created while this one is open.
+        // On average, `AUCTIONS_IN_FLIGHT` further auctions are created while this one is open.
         let future = self.time_ms(event + AUCTIONS_IN_FLIGHT * shape.turn() / shape.auctions.max(1));
         let length_ms = 1 + rng.below((2 * future.abs_diff(time_ms)).max(1)) as i64;
         Auction {

@@ -36,8 +36,8 @@ pub(super) fn read(spec: &ConnectorSpec) -> Result<NexmarkTable> {
     Ok(NexmarkTable { load, shape, kind })
 }
 
-/// Applies the published options for numbers and times. Such a table generates events as fast as the query
-/// takes them, with the times of events at the given rate.
+/// Applies the published options for numbers and times. Unless 'max-emit-speed' is 'false', such a table
+/// generates events as fast as the query takes them. Their event times follow the given rate in any case.
 fn pace(options: &mut Options<'_>, load: &mut Load) -> Result<()> {
     let own = [options.string("rows-per-second"), options.string("number-of-rows")].iter().any(Option::is_some);
     let events: Option<u64> = options.number("events.num")?;

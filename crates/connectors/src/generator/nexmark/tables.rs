@@ -188,7 +188,7 @@ impl Texts {
         let name = |channel: Channel| {
             let mut text = String::new();
             channel.name(&mut text);
-            // At most 12 bytes are part of the view.
+            // Names have at most 12 bytes, which are stored in the view itself.
             make_view(text.as_bytes(), 0, 0)
         };
         Texts { names: Channel::all().map(name).collect(), urls: OnceCell::new() }
@@ -313,16 +313,18 @@ pub(super) fn all_kinds_columns(
         let fields = kind.fields(true);
         let own = first..first + fields.len();
         first = own.end;
-        let places: Vec<usize> =
-            (0..wanted.len()).filter(|place| wanted[*place] == 1 + index || own.contains(&wanted[*place])).collect();
-        if places.is_empty() {
+        let positions: Vec<usize> = (0..wanted.len())
+            .filter(|position| wanted[*position] == 1 + index || own.contains(&wanted[*position]))
+            .collect();
+        if positions.is_empty() {
             continue;
         }
         let rows = Places::among(numbers, &kinds, kind);
-        let single: Vec<usize> = places.iter().filter_map(|place| wanted[*place].checked_sub(own.start)).collect();
+        let single: Vec<usize> =
+            positions.iter().filter_map(|position| wanted[*position].checked_sub(own.start)).collect();
         let mut single = kind.columns(events, texts, &rows, &single).into_iter();
-        for place in places {
-            columns[place] = if wanted[place] == 1 + index {
+        for position in positions {
+            columns[position] = if wanted[position] == 1 + index {
                 let all: Vec<usize> = (0..fields.len()).collect();
                 let all = kind.columns(events, texts, &rows, &all);
                 Some(Arc::new(StructArray::try_new(fields.clone(), all, rows.nulls())?))

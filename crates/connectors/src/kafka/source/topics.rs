@@ -226,7 +226,7 @@ fn hashed(topic: &str) -> u32 {
     hash_bytes(HASH_SEED, topic.as_bytes()) as u32
 }
 
-/// No topic matches: an unbounded table waits for one.
+/// No topic matches. A table that discovers topics waits for one; for any other table this is an error.
 pub(super) fn none_found(table: &Table, context: &TaskContext) -> Result<()> {
     let none = format!("there are no {} at {}", table.subscription.text(), table.servers);
     if !table.discovers {

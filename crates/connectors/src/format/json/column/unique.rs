@@ -8,10 +8,11 @@ use arrow::buffer::OffsetBuffer;
 use arrow::compute::take;
 use arrow::datatypes::DataType;
 
-/// Keys of larger maps are found in a table.
+/// Larger maps are searched for equal keys by hashing.
 const FEW: usize = 16;
 
-/// The maps with each key once. Of equal keys, the first one keeps its place, with the value of the last one.
+/// The maps with each key once. Of equal keys, the first one keeps its position, with the value of the last
+/// one.
 pub(super) fn unique(maps: MapArray) -> Result<MapArray> {
     let offsets: Vec<usize> = maps.value_offsets().iter().map(|offset| *offset as usize).collect();
     let keys = MapKeys::new(maps.keys());
@@ -22,19 +23,19 @@ pub(super) fn unique(maps: MapArray) -> Result<MapArray> {
     for row in offsets.windows(2) {
         let start = first.len();
         let mut known = HashMap::new();
-        for place in row[0]..row[1] {
-            let entry = *known.entry(keys.get(place)).or_insert(first.len());
+        for index in row[0]..row[1] {
+            let entry = *known.entry(keys.get(index)).or_insert(first.len());
             if entry == first.len() {
-                first.push(place as u32);
-                last.push(place as u32);
+                first.push(index as u32);
+                last.push(index as u32);
             } else {
-                last[entry] = place as u32;
+                last[entry] = index as u32;
             }
         }
         lengths.push(first.len() - start);
     }
     let (field, _, entries, nulls, ordered) = maps.into_parts();
-    let picked = |column: &ArrayRef, places: Vec<u32>| take(column, &UInt32Array::from(places), None);
+    let picked = |column: &ArrayRef, indexes: Vec<u32>| take(column, &UInt32Array::from(indexes), None);
     let columns = vec![picked(entries.column(0), first)?, picked(entries.column(1), last)?];
     let entries = StructArray::try_new(entries.fields().clone(), columns, None)?;
     Ok(MapArray::try_new(field, OffsetBuffer::from_lengths(lengths), entries, nulls, ordered)?)
@@ -47,10 +48,10 @@ impl<'a> MapKeys<'a> {
         MapKeys(keys)
     }
 
-    fn get(&self, place: usize) -> &'a str {
+    fn get(&self, index: usize) -> &'a str {
         match self.0.data_type() {
-            DataType::Utf8View => self.0.as_string_view().value(place),
-            _ => self.0.as_string::<i32>().value(place),
+            DataType::Utf8View => self.0.as_string_view().value(index),
+            _ => self.0.as_string::<i32>().value(index),
         }
     }
 
@@ -58,16 +59,16 @@ impl<'a> MapKeys<'a> {
     fn repeats(&self, start: usize, end: usize) -> bool {
         if end - start > FEW {
             let mut known = std::collections::HashSet::with_capacity(end - start);
-            return !(start..end).all(|place| known.insert(self.get(place)));
+            return !(start..end).all(|index| known.insert(self.get(index)));
         }
         match self.0.as_string_view_opt() {
             // A view has the length and the first bytes of its text: most keys differ there.
             Some(texts) => {
                 let views = texts.views();
                 let same = |a: usize, b: usize| views[a] as u64 == views[b] as u64 && self.get(a) == self.get(b);
-                (start..end).any(|place| (start..place).any(|before| same(before, place)))
+                (start..end).any(|index| (start..index).any(|before| same(before, index)))
             }
-            None => (start..end).any(|place| (start..place).any(|before| self.get(before) == self.get(place))),
+            None => (start..end).any(|index| (start..index).any(|before| self.get(before) == self.get(index))),
         }
     }
 }
