@@ -69,7 +69,8 @@ pub struct Quiet {
     /// gets its epoch after this time.
     pub soon: Duration,
     /// Sources that have output again later than `soon`, and wait for a grant, get one epoch, but not before
-    /// this time. It equals `soon`, or is longer if nobody waits for the ends of epochs.
+    /// this time unless a checkpoint is due. It equals `soon`, or is longer if nobody waits for the ends of
+    /// epochs.
     pub pause: Duration,
     /// After this time, sources that have cut what was granted get one epoch although they have no output.
     pub longest: Duration,
