@@ -201,9 +201,8 @@ impl Marks {
                     mark(MarkKind::State, format!("the job was {}, and is {}", before.state, now.job.state));
                 }
                 if before.restarts < now.job.restarts {
-                    let why =
-                        reading.failures.last().map_or("for an unknown reason", |restart| restart.failure.as_str());
-                    mark(MarkKind::Restart, format!("the tasks were started again: {why}"));
+                    let why = reading.failures.last().map(|restart| format!(": {}", restart.failure));
+                    mark(MarkKind::Restart, format!("the tasks were started again{}", why.unwrap_or_default()));
                 }
                 if before.plan_version != now.job.plan_version {
                     mark(MarkKind::Change, format!("version {} of the plan runs", now.job.plan_version));
