@@ -144,7 +144,7 @@ impl Strangers {
                     let greet = move || greeting.greet(stream, stranger);
                     // Without a thread the connection is closed, and it is no stranger any more.
                     if let Err(error) = std::thread::Builder::new().name(greets.to_owned()).spawn(greet) {
-                        greeter.note(no_thread(&error).at(peer.to_string()));
+                        greeter.note(no_thread(&error).at(peer.ip().to_string()));
                     }
                 }
                 // There may be too many open files for the moment.
@@ -178,7 +178,7 @@ impl Stranger {
         } else if state.sockets.contains_key(&self.number) {
             error
         } else {
-            Error::outside(format!("more than {STRANGERS_MAX} connections have not said who they are"))
+            Error::outside(format!("more than {STRANGERS_MAX} peers have connected without introducing themselves"))
         }
     }
 }

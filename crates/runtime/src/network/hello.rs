@@ -134,7 +134,7 @@ impl Greeting {
 
     /// The same, after the handshake of TLS if the worker that listens has keys.
     pub(super) fn begin(stream: TcpStream, keys: Option<&Keys>) -> Result<Greeting> {
-        let (place, deadline) = (place_of(&stream), Deadline::after(PATIENCE));
+        let (place, deadline) = (origin_of(&stream), Deadline::after(PATIENCE));
         if keys.is_some() {
             let first = Limited { stream: &stream, deadline: &deadline }.first_byte();
             let first = first.map_err(|error| broken(&error).at(place.clone()))?;
@@ -157,7 +157,7 @@ impl Greeting {
         match hello {
             Ok((hello, token)) => Ok(Greeting { hello, token, wire }),
             Err(error) => {
-                let place = place_of(&wire.stream);
+                let place = origin_of(&wire.stream);
                 turn_away(&wire, &error);
                 Err(error.at(place))
             }
@@ -171,12 +171,12 @@ impl Greeting {
 
     /// Who connects, for errors.
     pub(super) fn place(&self) -> String {
-        format!("{} at {}", self.hello.from, place_of(&self.wire.stream))
+        format!("{} at {}", self.hello.from, origin_of(&self.wire.stream))
     }
 
     /// Refuses the connection.
     pub fn refuse(self, reason: &str) -> Result<()> {
-        answer(&self.wire, reason).map_err(|error| error.at(place_of(&self.wire.stream)))
+        answer(&self.wire, reason).map_err(|error| error.at(origin_of(&self.wire.stream)))
     }
 
     pub(crate) fn accept(&self) -> Result<()> {
@@ -257,6 +257,11 @@ fn bounded(wire: &Wire) -> Result<()> {
 fn unbounded(wire: &Wire) -> Result<()> {
     let set = wire.stream.set_read_timeout(None).and_then(|()| wire.stream.set_write_timeout(None));
     set.map_err(|error| broken(&error))
+}
+
+/// The address of a peer that connects, without its port: equal errors of a peer have equal texts.
+pub(super) fn origin_of(stream: &TcpStream) -> String {
+    stream.peer_addr().map_or_else(|_| "a peer that is gone".into(), |address| address.ip().to_string())
 }
 
 /// The address of the peer, or that it has none any more.

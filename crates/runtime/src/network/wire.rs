@@ -8,7 +8,7 @@ use std::time::Duration;
 use anabranch_model::{Error, Result};
 
 use super::deadline::{Deadline, Limited};
-use super::hello::{broken, place_of};
+use super::hello::{broken, origin_of};
 use super::keys::{Keys, PublicKey};
 use super::session::{Session, Undecrypted};
 
@@ -27,7 +27,7 @@ pub struct Wire {
 #[derive(Debug)]
 struct Encryption {
     session: Session,
-    /// Bytes that the thread that reads has received.
+    /// Received bytes that are not decrypted yet. Only the reading thread uses them.
     input: Mutex<Undecrypted>,
     /// Memory of the thread that writes.
     output: Mutex<Vec<u8>>,
@@ -45,7 +45,7 @@ impl Wire {
     pub fn accept(stream: TcpStream, keys: Option<&Keys>, deadline: &Deadline) -> Result<Wire> {
         match keys {
             Some(keys) => {
-                let place = place_of(&stream);
+                let place = origin_of(&stream);
                 encrypted(stream, keys.connection()?, deadline).map_err(|error| error.at(place))
             }
             None => Ok(stream.into()),

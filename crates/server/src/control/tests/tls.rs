@@ -127,7 +127,7 @@ fn a_certificate_of_another_authority_or_for_another_address_is_refused() {
             }
             thread::yield_now();
         };
-        assert!(seen.starts_with("127.0.0.1:") && seen.contains("received fatal alert"), "{seen}");
+        assert!(seen.starts_with("127.0.0.1: ") && seen.contains("received fatal alert"), "{seen}");
     }
 }
 
