@@ -238,7 +238,11 @@ async fn answer(request: RequestBuilder, may_be_missing: bool, secrets: &Secrets
         body.extend_from_slice(&piece);
         if body.len() > ANSWER_BYTES_MAX {
             let error = Error::outside(format!("an answer has more than {ANSWER_BYTES_MAX} bytes"));
-            return Err(error.remedy("ask for fewer keys at once: 'request.max-keys'").into());
+            let remedy = match may_be_missing {
+                true => "let the service return fewer rows for a key",
+                false => "ask for fewer keys at once: 'request.max-keys'",
+            };
+            return Err(error.remedy(remedy).into());
         }
         if !status.is_success() && body.len() >= ERROR_BYTES {
             break;

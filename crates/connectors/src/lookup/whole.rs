@@ -163,10 +163,8 @@ impl Shared {
                     let rows = match was_read {
                         true => "rows are joined with its former content until a read succeeds".to_owned(),
                         false => {
-                            format!(
-                                "rows wait, and the read is tried {} times ('lookup.max-retries')",
-                                self.max_retries + 1
-                            )
+                            let retries = self.max_retries;
+                            format!("rows wait; the job fails after {retries} more tries ('lookup.max-retries')")
                         }
                     };
                     outage.begins(task.clock.now(), || format!("{system} could not be read: {reason}; {rows}"));

@@ -44,7 +44,7 @@ pub(super) const NAMES: [&str; 29] = [
 ];
 
 const DAY_MS: i64 = 86_400_000;
-/// Limit of the distance of a time from now: 34,000 years.
+/// Limit of the distance of a time from now: about 35,700 years.
 const DISTANCE_MAX_MS: i64 = 1 << 50;
 /// Limit of the characters or words of a call.
 const COUNT_MAX: u64 = 100_000;
@@ -270,7 +270,7 @@ impl Arguments<'_> {
 
     /// `'15','SECONDS'` or `'15','5','SECONDS'`: at most, and at least.
     fn time(&self, sign: i64) -> Result<Call> {
-        let form = "give how far at most, optionally how far at least, and the unit: ''15'',''5'',''SECONDS''";
+        let form = "give how far at most, optionally how far at least, and the unit: ''15'',''5'',''SECONDS''; at most 35,000 years";
         let (unit, numbers) = self.given.split_last().ok_or_else(|| self.wrong(form))?;
         let unit_ms = match unit.trim().to_ascii_uppercase().as_str() {
             "MILLISECONDS" => 1,

@@ -32,20 +32,21 @@ impl Pattern {
         let pattern = reader.alternatives(0)?;
         match reader.rest.next() {
             None if pattern.longest() > TEXT_MAX => {
-                Err(reader.wrong(&format!("its texts have more than {TEXT_MAX} characters")))
+                Err(Error::user(format!("texts of the pattern '{text}' may have more than {TEXT_MAX} characters"))
+                    .remedy("lower the counts in braces"))
             }
             None => Ok(pattern),
             Some(_) => Err(reader.wrong("it has a ')' too many")),
         }
     }
 
-    /// The most characters of a text.
+    /// The most characters of a text. A repetition of an empty text counts as one.
     fn longest(&self) -> u64 {
         match self {
             Pattern::Char(_) | Pattern::Class(_) => 1,
             Pattern::Sequence(parts) => parts.iter().map(Pattern::longest).fold(0, u64::saturating_add),
             Pattern::OneOf(choices) => choices.iter().map(Pattern::longest).max().unwrap_or(0),
-            Pattern::Repeated { what, most, .. } => what.longest().saturating_mul(u64::from(*most)),
+            Pattern::Repeated { what, most, .. } => what.longest().max(1).saturating_mul(u64::from(*most)),
         }
     }
 
@@ -215,11 +216,13 @@ mod tests {
 
     #[test]
     fn patterns_that_cannot_be_read_are_refused() {
-        for text in
-            ["(a", "a)", "[a", "[]", "*a", "a{x}", "a{3,2}", "a{99999}", "((a{1000}){1000}){1000}", "[z-a]", "\\"]
-        {
+        for text in ["(a", "a)", "[a", "[]", "*a", "a{x}", "a{3,2}", "a{99999}", "[z-a]", "\\"] {
             let error = Pattern::parse(text).unwrap_err().to_string();
             assert!(error.contains(&format!("the pattern '{text}' cannot be read")), "{error}");
+        }
+        for text in ["((a{1000}){1000}){1000}", "(((){1000}){1000}){1000}"] {
+            let error = Pattern::parse(text).unwrap_err().to_string();
+            assert!(error.contains("may have more than 1048576 characters"), "{error}");
         }
     }
 }

@@ -24,7 +24,8 @@ const CHANNELS: u64 = 10_000;
 /// The kinds of events, and how they refer to each other.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Shape {
-    /// The numbers of persons, auctions and bids in a turn of consecutive events, in this order.
+    /// A turn of consecutive events begins with so many persons. Then come `auctions` auctions, and then
+    /// `bids` bids.
     pub(super) persons: u64,
     pub(super) auctions: u64,
     pub(super) bids: u64,
