@@ -172,7 +172,8 @@ impl Databases {
     /// Removes a database. The caller removes its tables.
     pub(crate) fn remove(&mut self, catalog: &str, database: &str) -> Result<()> {
         if (catalog, database) == (DEFAULT_CATALOG, DEFAULT_DATABASE) {
-            return Err(Error::user("the default database cannot be dropped").remedy("drop its tables"));
+            return Err(Error::user(format!("database {DEFAULT_CATALOG}.{DEFAULT_DATABASE} cannot be dropped"))
+                .remedy("drop its tables"));
         }
         if let Some(entry) = self.catalogs.get_mut(catalog) {
             entry.databases.remove(database);

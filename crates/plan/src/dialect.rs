@@ -21,7 +21,7 @@ use crate::spelling::plain_function;
 pub(crate) const NO_PARAMETERS: &str = "parameters of prepared statements are not supported";
 /// The steps that the parser may take per token of a statement. Hardly any statement takes ten.
 const STEPS: usize = 100;
-/// The steps that the parser may take for any statement.
+/// The least limit of the steps of the parser, however short the statement is.
 const STEPS_MIN: usize = 100_000;
 
 #[derive(Debug)]
@@ -129,7 +129,7 @@ impl Dialect for AnabranchDialect {
         if follows_unit(parser) {
             let unit = &parser.peek_token_ref().token;
             let what = format!(
-                "{unit} cannot follow a parenthesis; the time between two others is TIMESTAMPDIFF({unit}, from, to)"
+                "{unit} cannot follow a parenthesis; for the time from a to b write TIMESTAMPDIFF({unit}, a, b)"
             );
             return Some(Err(refused(parser, &what)));
         }

@@ -70,7 +70,7 @@ pub enum Outcome {
 /// What to know about the checkpoint interval before a directory is set. The job may get one elsewhere: a
 /// coordinator has one for each job.
 const NEEDS_DIRECTORY: &str =
-    "a job without 'checkpoint-directory' takes no checkpoints: SET 'checkpoint-directory' = '/path'";
+    "it needs a directory: SET 'checkpoint-directory' = '/path'; a job of a coordinator has one";
 
 /// Stack size for planning, which recurses as deep as the longest chain of conditions. Only the used part
 /// takes memory.
@@ -297,7 +297,7 @@ fn collect(query: Box<Query>, catalog: &Catalog, name: &str) -> Result<Collected
     let mut plan = Planner::new(catalog).query(query)?;
     let (mut skip, mut limit) = (0, None);
     if let Rel::Limit(top) = &plan {
-        let constant = || Error::user("LIMIT and OFFSET must be constants");
+        let constant = || Error::user("LIMIT and OFFSET must be whole numbers of at least 0").remedy("write LIMIT 10");
         (skip, limit) = top.bounds().map(|bounds| (bounds.skip, bounds.fetch)).ok_or_else(constant)?;
         plan = top.input.as_ref().clone();
     }

@@ -90,7 +90,7 @@ fn rewrite_call(expr: &mut Expr) -> Result<()> {
     if UNKNOWN.contains(&name.as_str()) {
         return Err(Error::user(format!("{name} is not supported")).at(place).remedy(match name.as_str() {
             "TODAY" => "use CURRENT_DATE",
-            _ => "write the name in quotes",
+            _ => "write the name as a text: 'name'",
         }));
     }
     check_over(&name, function).map_err(|e| e.at(place.clone()))?;

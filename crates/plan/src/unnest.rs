@@ -130,9 +130,9 @@ fn over(rows: Rows, unnest: &TableFactor, outer: bool, binder: &Binder<'_>, env:
     let mut fields: Vec<FieldRef> = element.iter().cloned().chain(number).collect();
     let names = alias.as_ref().map_or(&[][..], |alias| alias.columns.as_slice());
     if !names.is_empty() && names.len() != fields.len() {
-        let (columns, names) = (counted(fields.len(), "column"), counted(names.len(), "name"));
-        let what = format!("an element has {columns}, but the alias has {names}");
-        return Err(refused(what, place, "give the alias a name for each column: AS t(a, b)"));
+        let (columns, given) = (counted(fields.len(), "column"), counted(names.len(), "name"));
+        let what = format!("an element has {columns}, but the alias has {given}");
+        return Err(refused(what, place, &format!("give it {}, or none", counted(fields.len(), "name"))));
     }
     // Elements without names of their own get the table's alias.
     if let (Some(alias), [], Some(field)) = (alias, names, fields.first_mut().filter(|field| field.name() == ELEMENT)) {

@@ -60,7 +60,7 @@ pub(crate) fn check_qualifiers(relation: &TableFactor) -> anabranch_model::Resul
     if !matches!(version, ast::TableVersion::ForSystemTimeAsOf(_)) {
         return Err(Error::user(format!("{version} is not supported")).remedy("use FOR SYSTEM_TIME AS OF"));
     }
-    Err(Error::user(format!("'{name}' FOR SYSTEM_TIME AS OF needs a table before it that has the time"))
+    Err(Error::user(format!("'{name}' FOR SYSTEM_TIME AS OF must be joined with a table that has the time"))
         .remedy("join it: FROM orders o JOIN rates FOR SYSTEM_TIME AS OF o.ts AS r ON o.currency = r.currency"))
 }
 

@@ -56,7 +56,9 @@ impl TableOptions {
                 .remedy("declare one: WATERMARK FOR ts AS ts - INTERVAL '5' SECOND, or omit the option"));
         }
         if self.lateness == Lateness::Partition && (traits.changes.is_some() || traits.versions.is_some()) {
-            let what = format!("a table of connector '{spec}' drops no rows: a row may retract or replace another one");
+            let what = format!(
+                "rows of connector '{spec}' cannot be dropped as late: a row may retract or replace another one"
+            );
             return Err(Error::user(what)
                 .at("option 'scan.watermark.lateness'")
                 .remedy("omit the option: windows drop late rows"));
@@ -187,8 +189,10 @@ fn alignment(all: &mut BTreeMap<String, String>) -> Result<Option<AlignmentSpec>
         (Some(group), Some(drift)) => (group, drift),
         (None, None) if interval.is_none() => return Ok(None),
         (None, _) => {
-            return Err(Error::user(format!("watermarks are aligned by option '{ALIGNMENT_GROUP}', which is missing"))
-                .remedy(format!("add '{ALIGNMENT_GROUP}' = 'name', the same for all tables that are aligned")));
+            return Err(Error::user(format!(
+                "options of watermark alignment are given, but '{ALIGNMENT_GROUP}' is missing"
+            ))
+            .remedy(format!("add '{ALIGNMENT_GROUP}' = 'name', the same for all tables that are aligned")));
         }
         (Some(_), None) => {
             return Err(Error::user(format!("option '{ALIGNMENT_GROUP}' needs option '{DRIFT}'"))

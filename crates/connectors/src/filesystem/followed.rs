@@ -144,7 +144,7 @@ pub(super) fn resume(
 }
 
 /// Notifies the user that a file was deleted or replaced while the job was not running. The file had been
-/// read to its end, but may have grown since. Only the task that owned the file reports it.
+/// read to its end, but may have grown since. Only the task that would read the file reports it.
 fn report_gone(table: &str, path: &Path, entry: &StoredPosition, context: &TaskContext) {
     let reader = entry.identity.map_or(0, |identity| owner(identity.inode, context.parallelism));
     if reader == context.index {

@@ -64,8 +64,8 @@ pub(super) struct Failure {
     pub(super) reason: String,
 }
 
-/// Adds a received element to its partition. Fails for an error of the client, and for a record that precedes
-/// the offset at which the partition was started.
+/// Adds a received element to its partition. Fails for an error of the client, for an element of a partition
+/// that is not read, and for a record that precedes the offset at which the partition was started.
 pub(super) fn accept(
     partitions: &mut [Partition],
     slots: &mut Slots,

@@ -107,7 +107,7 @@ fn width(data_type: &DataType) -> usize {
     data_type.primitive_width().unwrap_or_default()
 }
 
-/// Whether [`common_type`] can produce this type from two different types. All values have any other type
+/// Whether [`common_type`] can return this type for two different types. If not, all values have this type
 /// already.
 fn is_made(data_type: &DataType) -> bool {
     use DataType::{Decimal128, Float64, Int16, Int32, Int64, Timestamp, Utf8View};

@@ -1,5 +1,5 @@
-//! Updating aggregations, whose results change while the job runs. They have no window, or one with an
-//! [`Emission`](super::emission::Emission).
+//! Aggregations that can take rows back, or change a result after they emit it. They have no window, or one
+//! with an [`Emission`](super::emission::Emission).
 
 use anabranch_dataflow::{
     AggregateSpec, EmissionSpec, ExchangeKind, Expr, GroupAggregateSpec, NamedExpr, OperatorSpec, sql_name,

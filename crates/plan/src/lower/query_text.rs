@@ -9,7 +9,7 @@ use crate::rel::Rel;
 /// A text that differs for different queries. The text of a plan has only the first rows of VALUES; this one
 /// has all.
 pub(super) fn query_text(plan: &Rel) -> Result<String> {
-    // The number of rows that the text of a plan has.
+    // The number of rows of VALUES that the text of a plan has.
     const NAMED: usize = 5;
     let mut text = plan.to_string();
     plan.see(&mut |node| {

@@ -35,7 +35,7 @@ impl Order<'_> {
             return Order::End;
         };
         match is_by_clock(&first.expr, &sort.input, index) {
-            // Without further keys, rows arrive in this order.
+            // Rows arrive in the order of processing time, so nothing is left to sort.
             Some(true) if sort.keys.len() == 1 => Order::Arrival,
             Some(by_clock) => Order::Time { time: &first.expr, by_clock },
             None => Order::End,

@@ -10,7 +10,7 @@ use super::{Settings, parse_parallelism};
 
 /// Readings of idle tasks may be this old, so shorter intervals would show nothing.
 const INTERVAL_MIN: Duration = Duration::from_millis(500);
-/// The number of tasks would hardly ever follow a need that must last longer.
+/// Limit of the intervals that a need must last. With more, the number of tasks would hardly ever change.
 const INTERVALS_MAX: u32 = 1000;
 /// The prefix of the options that decisions depend on.
 const PREFIX: &str = "autoscale-";

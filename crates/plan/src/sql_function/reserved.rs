@@ -6,7 +6,7 @@ use crate::spelling::is_refused;
 use crate::window_table::WindowFunction;
 
 /// Words of the grammar, and names of functions that are not supported. [`is_reserved`] adds the documented
-/// functions and the window functions.
+/// functions, the window functions, and the calls that `spelling` refuses.
 const RESERVED: [&str; 34] = [
     "ALL",
     "AND",

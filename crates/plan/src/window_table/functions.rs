@@ -6,7 +6,7 @@ use std::fmt;
 use anabranch_dataflow::Window;
 
 /// The lengths that a call gives, in milliseconds. A length that its function does not take is 0.
-/// `size_ms` is the gap of a session.
+/// `size_ms` is the length of a window, or the gap that ends a session.
 pub(crate) struct Lengths {
     pub(crate) size_ms: i64,
     pub(crate) step_ms: i64,

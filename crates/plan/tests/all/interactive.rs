@@ -463,7 +463,7 @@ fn an_interval_of_checkpoints_without_a_directory_has_a_notice() {
     assert_eq!(notes(&format!("{job}\nSET 'checkpoint-directory' = '/path';")).len(), 0);
 
     let note = last(interval).expect("set");
-    assert!(matches!(&note, Outcome::Note(note) if note.contains("takes no checkpoints")), "{note:?}");
+    assert!(matches!(&note, Outcome::Note(note) if note.contains("needs a directory")), "{note:?}");
     let set = last(&format!("SET 'checkpoint-directory' = '/path';\n{interval}")).expect("set");
     assert!(matches!(set, Outcome::Done(_)), "{set:?}");
 }
