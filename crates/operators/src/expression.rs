@@ -180,8 +180,11 @@ pub(crate) fn runtime_error(error: &DataFusionError) -> Error {
             }
             ArrowError::ArithmeticOverflow(message) => Error::user(format!("a number is out of range: {message}"))
                 .remedy("cast the operands to a wider type, for example DECIMAL(38, 0) or DOUBLE"),
-            ArrowError::ComputeError(message) if message.contains("overflow") => Error::user("a time is out of range")
-                .remedy("leave such rows out with WHERE, or use a smaller interval"),
+            ArrowError::ComputeError(message)
+                if message.starts_with("Date arithmetic overflow") || message == "Timestamp out of range" =>
+            {
+                Error::user("a time is out of range").remedy("exclude such rows with WHERE, or use a smaller interval")
+            }
             other => Error::user(sql_names(&other.to_string())),
         },
         other => {

@@ -4,9 +4,9 @@
 //! A row that is not among the first ones can never become one, so it is not kept. A batch is processed as a
 //! whole: each row is compared with the last of the first rows, most often by one number, and only rows that
 //! are among the first ones at the end of the batch are stored. The order covers all columns, so it does not
-//! depend on arrival and is the same after a restore. Only with `RankSpec::latest`, the row that arrived last
-//! replaces one that is equal in the order. With state on a local disk, a partition is in memory as a whole
-//! or not at all (`keyed_state::OnDisk`).
+//! depend on arrival and is the same after a restore. With `RankSpec::latest`, only the first column of the
+//! order decides: of rows that are equal in it, the one that arrived last stays. With state on a local disk,
+//! a partition is in memory as a whole or not at all (`keyed_state::OnDisk`).
 
 mod emitted;
 mod partition;

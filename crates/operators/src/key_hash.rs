@@ -141,9 +141,9 @@ pub(crate) fn is_word(data_type: &DataType) -> bool {
     )
 }
 
-/// The values of a fixed-width column as 64-bit words, without regard to nulls. Only for 64-bit and 32-bit
-/// integers, timestamps and 64-bit floats; 64-bit integers and timestamps are not copied. Floats that are
-/// equal as keys have equal words: one zero, one NaN.
+/// The values of a fixed-width column as 64-bit words, without regard to nulls: Int32 is sign-extended,
+/// UInt32 is zero-extended. Only for 64-bit and 32-bit integers, timestamps and 64-bit floats; 64-bit
+/// integers and timestamps are not copied. Floats that are equal as keys have equal words: one zero, one NaN.
 pub(crate) fn words(column: &ArrayRef) -> Option<std::borrow::Cow<'_, [u64]>> {
     use std::borrow::Cow;
     Some(match column.data_type() {

@@ -340,7 +340,8 @@ impl Waiting {
         }
     }
 
-    /// Drops restored rows up to the event time of the checkpoint: they wait no more.
+    /// Drops the restored rows that wait no more: those up to the event time of the checkpoint, or in the
+    /// order of another column all rows, if event time had ended.
     pub(crate) fn restored(&mut self, watermark: EventTime) -> Result<()> {
         match self.order {
             Order::Time(column) => {
@@ -362,7 +363,7 @@ impl Waiting {
         self.disk.iter_mut().for_each(OnDisk::goes_on);
     }
 
-    /// Takes over the rows of a former plan version. It has no rows of its own yet.
+    /// Takes over the rows of a former plan version. This state has no rows of its own yet.
     pub(crate) fn succeed(&mut self, former: &mut Waiting) {
         std::mem::swap(self, former);
         self.snapshots = std::mem::take(&mut self.snapshots).succeed();

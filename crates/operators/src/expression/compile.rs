@@ -63,7 +63,7 @@ pub(super) fn physical(expr: &Expr, schema: &Schema, functions: &Functions) -> R
         }
         // The library refuses these types, which are known only once the whole query is planned.
         DataFusionError::NotImplemented(what) => {
-            Error::user(sql_names(&what)).remedy("cast the operands to types that the operator supports")
+            Error::user(sql_names(&what)).remedy("cast to STRING first, or use columns of other types")
         }
         other => Error::internal(format!("{expr}: {}", other.strip_backtrace())),
     })

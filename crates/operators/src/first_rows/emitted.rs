@@ -85,7 +85,8 @@ impl Emitted {
         Ok(())
     }
 
-    /// Adds the copies of a row that its `others` copies, before or after the batch, do not cancel.
+    /// Adds a row `entry.copies - others` times, if that is positive. `others`: its copies on the other side
+    /// of the batch.
     fn copies(&mut self, group: usize, entry: &Entry, others: u32, weight: i64) -> Result<()> {
         if entry.copies > others {
             let place = self.row(group, entry.kept())?;

@@ -132,7 +132,7 @@ impl<T: ArrowPrimitiveType> Accumulator for Extreme<T> {
     }
 }
 
-/// Encodes values as bytes that sort in the order of the values (Arrow's row format).
+/// Encodes values as bytes (Arrow's row format). The value that is first by `order` has the smallest bytes.
 pub(crate) struct Encoding {
     data_type: DataType,
     order: Ordered,

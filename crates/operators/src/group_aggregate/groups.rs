@@ -115,8 +115,8 @@ impl Groups {
         (counts.true_count() < counts.len()).then_some(counts)
     }
 
-    /// Sets the time of the last change of these groups. If it differs from that of their values, the values
-    /// are written again.
+    /// Sets the time of the last change of these groups. If the time of a group has increased, its
+    /// values still have the earlier one, so they are written again.
     pub(super) fn write(&mut self, groups: &[usize], times: Option<&mut TimeToLive>) {
         let Some(times) = times else { return };
         for group in groups {

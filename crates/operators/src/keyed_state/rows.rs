@@ -30,7 +30,7 @@ pub(crate) trait KeyedRows: Sized + Send + 'static {
     fn put_in(&mut self, table: usize, keys: &[usize], rows: &RecordBatch, versions: Option<&Int64Array>)
     -> Result<()>;
 
-    /// Takes over the rows of a former plan version. It has no rows of its own yet.
+    /// Takes over the rows of a former plan version. This state has no rows of its own yet.
     fn succeed(&mut self, former: &mut Self);
 
     /// The number of rows of a complete snapshot.

@@ -14,7 +14,8 @@ use arrow::datatypes::DataType;
 
 use crate::keyed_state::SPARSE_MIN;
 
-/// Adjacent chunks are merged if together they have at most this number of rows.
+/// Adjacent chunks are merged if together they have at most this number of rows, and the earlier one has at
+/// most twice as many as the later one.
 const CHUNK_ROWS: usize = 1 << 13;
 /// A partition that no longer exists.
 pub(super) const NONE: u32 = u32::MAX;

@@ -120,8 +120,8 @@ impl Partitions {
         self.functions.calls.iter_mut().filter_map(|call| call.accumulator.entries())
     }
 
-    /// Sets the time of the last change of these partitions. If it differs from that of their rows, the rows
-    /// are written again.
+    /// Sets the time of the last change of these partitions. If the time of a partition has increased,
+    /// its rows still have the earlier one, so they are written again.
     pub(super) fn write(&mut self, groups: &[u32], times: Option<&mut TimeToLive>) {
         let Some(times) = times else { return };
         let mut last = None;

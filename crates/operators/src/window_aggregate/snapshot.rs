@@ -9,10 +9,10 @@
 //! A snapshot takes states out of the tables. To put them back is [put off](super::put_off).
 //!
 //! Where most groups change between two snapshots, grouping twice is a waste. Then rows go directly into the
-//! groups and the next snapshots are complete, which costs less than changes of that size. This continues
-//! while a [sample](super::sample) of the groups shows that most of them change. If the sample does not show
-//! that, changes are measured again after a number of complete snapshots. The number doubles each time that
-//! most groups have changed. A snapshot with too few rows for that ends the series at once.
+//! groups and a number of the next snapshots are complete, which costs less than changes of that size. At the
+//! last of them, the series continues as long as a [sample](super::sample) shows that most groups change.
+//! Otherwise changes are measured again. The number doubles each time that most groups have changed. A
+//! snapshot with too few rows for that ends the series at once.
 //!
 //! The runs on the disk are part of the snapshot as they are: they are immutable.
 //!
@@ -38,7 +38,7 @@ const CHANGES_PER_STATE: usize = 4;
 /// While snapshots are incremental, changes of groups that were put away take at most the limit of the state
 /// divided by this number.
 const KEPT_SHARE: usize = 4;
-/// After at most this number of complete snapshots, a sample must show that most groups still change.
+/// Largest number of complete snapshots in a row before a sample decides whether more follow.
 const WHOLE_MAX: u32 = 16;
 
 /// What has been emitted, and what is left to emit.
@@ -87,7 +87,7 @@ impl Snapshots {
         self.runs.is_some()
     }
 
-    /// Drops the changes of groups that were put away, if they take more than a share of this number of
+    /// Drops the changes of groups that were put away, if they take more than a quarter of this number of
     /// bytes. The next snapshot is then complete.
     pub(super) fn keep_to(&mut self, bytes_max: usize) {
         let kept: usize = self.sealed.iter().map(|(_, states)| states.size_bytes()).sum();
@@ -108,7 +108,7 @@ impl Snapshots {
     }
 
     /// Continues the restored snapshots, which contain this number of groups. Rows beyond that number count
-    /// as emitted: otherwise the files of state that is moved often would never be replaced by a complete
+    /// as changed: otherwise the files of state that is moved often would never be replaced by a complete
     /// one.
     pub(super) fn go_on(&mut self, groups: usize) {
         self.complete_rows = Some(groups);

@@ -18,9 +18,9 @@ pub(crate) fn goes_on(former: &WindowAggregateSpec, next: &WindowAggregateSpec, 
     };
     let call = |a: &AggregateSpec| (a.function.clone(), a.distinct, a.data_type.clone(), a.args.len());
     let is_constant = |arg: &Expr| matches!(arg, Expr::Literal(_));
-    let same_argument = |(own, next): (&Expr, &Expr)| own == next || !(is_constant(own) || is_constant(next));
-    let same_call = |(own, next): (&AggregateSpec, &AggregateSpec)| {
-        call(own) == call(next) && own.args.iter().zip(&next.args).all(same_argument)
+    let same_argument = |(former, next): (&Expr, &Expr)| former == next || !(is_constant(former) || is_constant(next));
+    let same_call = |(former, next): (&AggregateSpec, &AggregateSpec)| {
+        call(former) == call(next) && former.args.iter().zip(&next.args).all(same_argument)
     };
     if former == next {
         return true;
@@ -35,8 +35,8 @@ pub(crate) fn goes_on(former: &WindowAggregateSpec, next: &WindowAggregateSpec, 
     let (Some((arguments, state)), Some((next_arguments, next_state))) = (states(former), states(next)) else {
         return false;
     };
-    let fits = |(own, next): (&std::sync::Arc<Field>, &std::sync::Arc<Field>)| {
-        own.data_type().equals_datatype(next.data_type()) && next.is_nullable() == own.is_nullable()
+    let fits = |(former, next): (&std::sync::Arc<Field>, &std::sync::Arc<Field>)| {
+        former.data_type().equals_datatype(next.data_type()) && next.is_nullable() == former.is_nullable()
     };
     arguments == next_arguments
         && state.fields().len() == next_state.fields().len()
@@ -44,7 +44,7 @@ pub(crate) fn goes_on(former: &WindowAggregateSpec, next: &WindowAggregateSpec, 
 }
 
 impl Panes {
-    /// Takes over the state of another aggregate, if [`goes_on`] allows it. It has none of its own yet.
+    /// Takes over the state of another aggregate, if [`goes_on`] allows it. This one has none of its own yet.
     pub(super) fn take_over(&mut self, former: &mut dyn State) -> Result<()> {
         let former: &mut Panes = same_kind(former)?;
         std::mem::swap(&mut self.snapshots, &mut former.snapshots);
