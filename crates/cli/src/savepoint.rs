@@ -73,7 +73,7 @@ fn of_job(arguments: &arguments::Savepoint) -> Result<(), Failure> {
     let path = format!("{}/savepoint", path(&arguments.job));
     let taken = client.post(&path, &serde_json::json!({ "place": place })).map_err(|why| {
         let other = format!("a name without a slash is a job of the coordinator at {}", client.urls.join(","));
-        Failure::planning(&Error::from(why).remedy(format!("{other}; give a place of checkpoints as ./NAME")), "")
+        Failure::planning(&Error::from(why).remedy(format!("{other}; give a checkpoint directory as ./NAME")), "")
     })?;
     let number = |field: &str| taken[field].as_u64().unwrap_or(0);
     let mut output = Console::output();

@@ -17,7 +17,7 @@ pub(crate) fn check_key_groups(manifest: &Manifest, groups: KeyGroups) -> Result
         return Ok(());
     }
     Err(Error::user(format!(
-        "the state was written with {} key groups, but the query sets {}: their number is fixed at a job's first start",
+        "the state was written with {} key groups, but the job would have {}: their number is fixed at a job's first start",
         then.0, groups.0
     ))
     .remedy(format!(

@@ -20,7 +20,7 @@ use crate::task::left::{Left, LeftOperator};
 use crate::task::snapshot::OperatorFiles;
 use crate::task::source_task::SourceParts;
 
-/// The state and the open tables that all tasks of a worker have left.
+/// The state, the static sides and the open tables that all tasks of a worker have left.
 pub(crate) struct Handover {
     options: JobOptions,
     /// The job, as the open tables know it.

@@ -147,8 +147,8 @@ impl Preparation {
         })
     }
 
-    /// The files of this state that a prepared operator has not read yet. `None`: the operator is not
-    /// prepared, or its files are not all in this state.
+    /// The files of this state that a prepared operator has not read yet. `None`: no operator with this
+    /// definition is prepared, it has read nothing, or this state lacks a file that it has read.
     pub(crate) fn has(
         &self,
         share: Share,
@@ -170,7 +170,7 @@ impl Preparation {
         self.operators.get(&share).map(|prepared| prepared.keys.clone())
     }
 
-    /// Takes an operator that [is here](Preparation::has).
+    /// Takes a prepared operator: see [`Preparation::has`].
     pub(crate) fn take(&mut self, share: Share) -> Option<Box<dyn Operator>> {
         self.operators.remove(&share).map(|prepared| prepared.operator)
     }

@@ -175,8 +175,8 @@ impl Comparison {
         Comparison { then, now, matching }
     }
 
-    /// The fate of each part. `tasks` are snapshots of the former parts. `late` has the sources whose earlier
-    /// rows will be late, by their indices in the plan, with the reasons.
+    /// The fate of each part. `tasks` are snapshots of the former parts. `late` has the sources that will
+    /// have late rows, by their indices in the plan, with the reasons.
     pub(crate) fn changes(&self, tasks: &[&TaskState], late: &BTreeMap<usize, String>) -> Vec<Change> {
         let late = |index: usize| late.get(&index).map(|why| format!("; {why}")).unwrap_or_default();
         let change = |pair: PartPair| match pair {
@@ -240,7 +240,7 @@ impl Comparison {
         }
     }
 
-    /// Descriptions of the sources whose earlier rows will be late, with the reasons.
+    /// Descriptions of the sources that will have late rows, with the reasons.
     pub(crate) fn titles(&self, late: &BTreeMap<usize, String>) -> Vec<String> {
         late.iter().map(|(index, why)| format!("source {}: {why}", self.now[*index].key)).collect()
     }
@@ -310,10 +310,10 @@ pub(crate) fn compare(present: &Plan, plan: &Plan, newest: &[&TaskState]) -> Res
     if present.key_groups != plan.key_groups {
         let (then, now) = (present.key_groups.0, plan.key_groups.0);
         let error = Error::user(format!(
-            "the job has {then} key groups, and the new text sets {now}: their number cannot change"
+            "the job has {then} key groups, and would have {now} by the new text: their number cannot change"
         ));
         return Err(error.remedy(format!(
-            "SET 'max-parallelism' = '{then}'; or start a new job with a place of its own for checkpoints"
+            "SET 'max-parallelism' = '{then}'; or start a new job with another 'checkpoint-directory'"
         )));
     }
     check_options(&present.options, &plan.options)?;
@@ -333,7 +333,7 @@ pub(crate) struct Compared {
     pub(crate) changes: Vec<Change>,
     /// The new plan, with the identities of the parts that stay.
     pub(crate) plan: Plan,
-    /// Sources whose earlier rows will be late, with the reasons.
+    /// Sources that will have late rows, with the reasons.
     pub(crate) late: Vec<String>,
 }
 

@@ -74,7 +74,7 @@ impl Origin {
         Ok(comparison.changes(&self.manifest.tasks.iter().collect::<Vec<_>>(), &late))
     }
 
-    /// The sources of a plan whose earlier rows will be late, with the reasons.
+    /// The sources of a plan that will have late rows, with the reasons.
     pub fn late(&self, plan: &Plan) -> Result<Vec<String>> {
         let (comparison, late) = self.late_in(plan)?;
         Ok(comparison.titles(&late))

@@ -1,5 +1,5 @@
-//! Requests for savepoints in the job's checkpoint store. The job polls for them slowly and answers with the
-//! next checkpoint, which it keeps until the requesting process has copied it.
+//! Requests for savepoints in the job's checkpoint storage. The job polls for them slowly and answers with
+//! the next checkpoint, which it keeps until the requesting process has copied it.
 //!
 //! A store that does not answer is not a failure here: the checkpoints find that out, and the requesting
 //! process repeats its request.

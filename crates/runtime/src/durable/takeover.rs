@@ -25,8 +25,8 @@ pub struct Checkpointing {
     pub store: Store,
     /// Time between the starts of two checkpoints.
     pub interval: Duration,
-    /// Time after which a checkpoint is abandoned. The store may also refuse an entry of the log for this
-    /// time.
+    /// Time after which a checkpoint is abandoned. Also the longest time to write an entry of the log, with
+    /// all retries: after it, the job fails.
     pub timeout: Duration,
     /// Largest number of restarts in a row. One more failure fails the job.
     pub restart_attempts: u32,

@@ -43,7 +43,7 @@ const PREPARED_MAX: Duration = Duration::from_secs(600);
 
 /// What a worker's process provides for the tasks of all jobs.
 pub trait Premises: Send + Sync {
-    /// Opens the storage of a job's checkpoints.
+    /// Opens a job's checkpoint storage.
     fn checkpoints(&self, plan: &Plan) -> Result<Store>;
 
     /// Opens the savepoint at this place.

@@ -280,8 +280,7 @@ impl Remotes {
         let is_there = |worker: &WorkerId| self.workers.keys().any(|process| process.worker == *worker);
         // A process that the job does not know has no task of it.
         if moves.to.values().any(|worker| !is_there(worker)) {
-            let error =
-                Error::user("the worker that is to get tasks takes none of this job: it was drained, or has left");
+            let error = Error::user("the worker that is to get tasks cannot get them: it was drained, or has left");
             return Err(error.remedy("name another one, or undo its drain: anabranch drain WORKER --undo"));
         }
         let leaving = |worker: &&WorkerId| self.away_from.contains(worker) || moves.away_from.contains(worker);

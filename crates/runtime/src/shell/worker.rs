@@ -202,7 +202,7 @@ impl WorkerShell {
         self.network.as_ref().is_some_and(|(network, _)| network.worker() != HERE.worker)
     }
 
-    /// The store of checkpoints, if local copies of its files are removed here. In its own process, the
+    /// The checkpoint storage, if local copies of its files are removed here. In its own process, the
     /// coordinator removes them.
     fn copied(&self) -> Option<Store> {
         let checkpoints = self.deployment.checkpoints.as_ref().filter(|_| self.is_remote());

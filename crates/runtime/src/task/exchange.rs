@@ -301,10 +301,10 @@ impl ExchangeWriter {
         self.targets.iter().map(|t| t.deadline).filter(|d| *d != Nanos(u64::MAX)).min()
     }
 
-    /// The task is no longer idle: the watermark that was sent last has announced that. `with_marker`: the
-    /// epoch of this announcement has ended, and its marker was sent last. When a receiver has [the markers
-    /// of all](crate::task::alignment), it advances once more as if this task were idle. It has done so when
-    /// it takes the envelope after the marker.
+    /// The task has announced with its last watermark that it is no longer idle. With `with_marker`, the
+    /// epoch has ended since, and its marker was sent last. A receiver with [all
+    /// markers](crate::task::alignment) advances once more as if this task were idle. That is over when the
+    /// receiver takes the envelope after the marker.
     pub(crate) fn announced(&mut self, with_marker: bool) {
         for target in &mut self.targets {
             target.announced = target.sender.sent() + target.unsent.len() as u64 + u64::from(with_marker);

@@ -87,8 +87,8 @@ impl Shell {
         self.change(ChangeInput::Abort, Some(Error::outside("the change was aborted by a request")));
     }
 
-    /// Gives the machine of changes an input. `why` is the reason for the first change that is not made as a
-    /// consequence. For further ones, and without `why`, the reason follows from the state of the job.
+    /// Gives the machine of changes an input. `why` is the reason given for the first change that this
+    /// input abandons. Others, and all without `why`, get a reason from the state of the job.
     pub(super) fn change(&mut self, input: ChangeInput, mut why: Option<Error>) {
         let job = match self.coordinator.phase() {
             _ if self.stopping => Job::Stops,
@@ -211,7 +211,7 @@ impl Shell {
         }
         if !late.is_empty() && !request.allow_late && !request.dry_run {
             return Err(Error::user(format!("rows would be late: {}", late.join("; ")))
-                .remedy("start a new job with a place of its own for checkpoints, or allow that (--allow-late)"));
+                .remedy("start a new job with another 'checkpoint-directory', or allow that (--allow-late)"));
         }
         plan.check()?;
         self.check_moves(&request.moves, &plan)?;
