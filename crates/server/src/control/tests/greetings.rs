@@ -116,7 +116,7 @@ fn the_oldest_of_too_many_strangers_gives_way() {
     let server = start(&incoming);
     client.connection.send(&note(1));
     assert_eq!(server.message(), note(1));
-    let reason = "more than 64 connections have not said who they are";
+    let reason = "more than 64 peers have connected without introducing themselves";
     assert!(rest(&mut strangers[0]).contains(reason));
     assert!(notice(&listener).contains(reason));
     // The others are still awaited.
