@@ -126,7 +126,7 @@ fn rows_that_are_late_or_have_no_event_time() {
 #[test]
 fn a_window_that_is_open() {
     let sql = numbers("n", "TO_TIMESTAMP_LTZ(id, 3)", "") + NOWHERE + &windows("n", "'1' DAY");
-    let why = reason(&sql, Verdict::WindowOpen);
+    let why = reason_in_words(&sql, Verdict::WindowOpen, "event time has reached");
     assert_eq!(why.next.as_ref().map(|next| next.at_ms), Some(86_400_000), "{why:?}");
 }
 
