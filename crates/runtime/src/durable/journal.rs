@@ -49,8 +49,6 @@ pub(crate) struct Journal {
     doubtful: Option<(u64, Stored)>,
     /// The store is known to refuse a second entry of a number.
     refuses: bool,
-    /// The incarnation that this process has begun or adopted last.
-    own: Incarnation,
     requests: Requests,
 }
 
@@ -87,7 +85,6 @@ impl Journal {
             is_broken: false,
             doubtful: None,
             refuses: false,
-            own: Incarnation(0),
             requests,
         }
     }
@@ -279,9 +276,6 @@ impl Journal {
     /// An entry is in the log.
     fn appended(&mut self, sequence: u64, entry: &Stored) -> Result<()> {
         self.last = Some(sequence);
-        if let Stored::Begins { incarnation, .. } | Stored::Adopts { incarnation, .. } = entry {
-            self.own = *incarnation;
-        }
         match entry {
             Stored::Begins { .. } | Stored::Adopts { .. } if self.refuses => Ok(()),
             Stored::Begins { .. } | Stored::Adopts { .. } => {
@@ -313,10 +307,9 @@ impl Journal {
     /// answers.
     pub(crate) fn look_for_requests(&mut self, now: Nanos) -> bool {
         let (found, released) = self.requests.poll(now);
-        // Another process may have taken the job over and answered. This process does not know which objects
-        // the checkpoints of that process need.
-        let is_later = |name: &String| incarnation_of(name).is_some_and(|incarnation| incarnation > self.own);
-        if !released.is_empty() && !released.iter().any(is_later) {
+        // Another process may have taken the job over. This one does not know which objects the checkpoints of
+        // that process need, also if that process has adopted the incarnation.
+        if !released.is_empty() && self.has_last_entry() {
             // Objects that cannot be removed now only take space. The next start removes them.
             let _ = self.remove(&released);
         }
@@ -326,9 +319,14 @@ impl Journal {
     /// The job has ended in this process. If another process has taken the job over, that process answers
     /// requests.
     pub(crate) fn ended(&self) {
-        if self.last.is_some_and(|last| self.log.ends_with(last).unwrap_or(false)) {
+        if self.has_last_entry() {
             self.requests.ended();
         }
+    }
+
+    /// Whether the log ends with an entry of this process. False if the log cannot be read.
+    fn has_last_entry(&self) -> bool {
+        self.last.is_some_and(|last| self.log.ends_with(last).unwrap_or(false))
     }
 
     fn write_manifest(&mut self, sequence: u64, checkpoint: Checkpoint<TaskState>) -> Result<Stored> {

@@ -47,16 +47,17 @@ fn requests_are_answered_by_a_checkpoint_that_is_read_back_and_not_by_the_end_of
 fn a_process_that_lost_the_job_leaves_the_files_of_a_checkpoint_that_answered_a_request() {
     const SECOND: u64 = 1_000_000_000;
     let (_folder, store, plan) = job();
-    let mut journals = [1, 2].map(|incarnation| {
-        let mut journal = Journal::new(store.clone(), "ads".into(), &plan);
-        journal.own = Incarnation(incarnation);
-        journal
-    });
+    let mut journals = [(); 2].map(|()| Journal::new(store.clone(), "ads".into(), &plan));
     let [former, now] = &mut journals;
+    let (incarnation, version) = (Incarnation(2), PlanVersion(1));
+    let begins = Stored::Begins { incarnation, owner: 5, origin: None, version };
+    assert_eq!(Log::new(store.clone()).append(0, &begins).expect("appended"), Appended::Last);
+    former.last = Some(0);
     let asked = Asked::ask(&store, "a".into(), 0).expect("asked");
     assert!(now.look_for_requests(Nanos(0)));
-    let (epoch, incarnation) = (Epoch(3), Incarnation(2));
-    let checkpoint = Checkpoint { epoch, incarnation, version: PlanVersion(1), tasks: BTreeMap::new() };
+    // `now` has adopted the incarnation.
+    let epoch = Epoch(3);
+    let checkpoint = Checkpoint { epoch, incarnation, version, tasks: BTreeMap::new() };
     let stored = now.write_manifest(1, checkpoint).expect("written");
     assert_eq!(Log::new(store.clone()).append(1, &stored).expect("appended"), Appended::Last);
     assert!(matches!(now.read(1).expect("read"), Answer::Entry(Some(Entry::Checkpoint(_)))));
