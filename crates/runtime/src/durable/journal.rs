@@ -307,8 +307,8 @@ impl Journal {
     /// answers.
     pub(crate) fn look_for_requests(&mut self, now: Nanos) -> bool {
         let (found, released) = self.requests.poll(now);
-        // Another process may have taken the job over. This one does not know which objects the checkpoints of
-        // that process need, also if that process has adopted the incarnation.
+        // Another process may have taken the job over. This one does not know which objects the checkpoints
+        // of that process need, also if that process has adopted the incarnation.
         if !released.is_empty() && self.has_last_entry() {
             // Objects that cannot be removed now only take space. The next start removes them.
             let _ = self.remove(&released);
