@@ -25,6 +25,15 @@ pub struct Notice {
     pub text: String,
 }
 
+impl Notice {
+    /// Whether this report is logged: the 1st, 2nd, 4th, 8th, ... in a row is, so that a notice that repeats
+    /// itself does not fill the log.
+    #[must_use]
+    pub fn is_logged(&self) -> bool {
+        self.times.is_power_of_two()
+    }
+}
+
 /// The notices of one job: bounded, shared by its tasks and its observers.
 #[derive(Debug, Default)]
 pub struct Notices(Mutex<KeptNotices>);

@@ -106,8 +106,9 @@ impl Registry {
 
     pub(super) fn note(&self, outcome: Result<()>) {
         if let Err(error) = outcome {
-            let Notice { times, text, .. } = self.notices.report(self.clock.now(), error.to_string());
-            if times.is_power_of_two() {
+            let notice = self.notices.report(self.clock.now(), error.to_string());
+            if notice.is_logged() {
+                let Notice { times, text, .. } = notice;
                 warn!(error = text, times, "data connection refused");
             }
         }

@@ -146,9 +146,10 @@ impl Host for TaskHost {
     }
 }
 
-/// Logs a notice. A repeated notice is logged when it is reported for the 1st, 2nd, 4th, 8th, ... time.
-pub(crate) fn log_notice(job: &str, Notice { number, times, text, .. }: &Notice) {
-    if times.is_power_of_two() {
+/// Logs a notice, unless it [repeats itself](Notice::is_logged).
+pub(crate) fn log_notice(job: &str, notice: &Notice) {
+    if notice.is_logged() {
+        let Notice { number, times, text, .. } = notice;
         info!(job, number, times, text, "notice");
     }
 }

@@ -100,9 +100,9 @@ impl Greeter for Shared {
     }
 
     fn note(&self, error: Error) {
-        let Notice { times, text, .. } = self.notices.report(self.clock.now(), error.to_string());
-        // A peer that tries again and again does not fill the log.
-        if times.is_power_of_two() {
+        let notice = self.notices.report(self.clock.now(), error.to_string());
+        if notice.is_logged() {
+            let Notice { times, text, .. } = notice;
             warn!(error = text, times, "control connection refused");
         }
     }
